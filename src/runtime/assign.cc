@@ -89,11 +89,14 @@ class AssignmentLevel {
   void cut(const Portion& p, BinState& state) {
     const WorkItem& item = problem_.items[at(p.item)];
     const int64_t groups = std::ssize(groups_);
-    const int64_t grains = (p.end - p.begin + item.grain - 1) / item.grain;
+    const auto grains_of = [&](int64_t units) {
+      return units / item.grain + (units % item.grain > 0);
+    };
+    const int64_t grains = grains_of(p.end - p.begin);
     int64_t begin = p.begin;
     for (int64_t g = 0; g < groups && begin < p.end; ++g) {
       const int64_t mine = grains / groups + (g < grains % groups);
-      const int64_t end = std::min(p.end, begin + mine * item.grain);
+      const int64_t end = mine >= grains_of(p.end - begin) ? p.end : begin + mine * item.grain;
       if (!state.fits(item, end - begin, static_cast<int>(g))) no_room(p.item, item, end - begin);
       state.place(item, end - begin, static_cast<int>(g));
       if (end > begin) placed_[at(g)].push_back({p.item, begin, end});

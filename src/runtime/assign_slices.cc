@@ -23,7 +23,8 @@ class Spill {
         pending_(problem.bins.size(), 0) {
     const long double share = static_cast<long double>(total_cost(problem)) * rule.alpha /
                               static_cast<long double>(problem.bins.size());
-    cap_ = static_cast<int64_t>(std::ceil(share));
+    // With a huge alpha nobody is ever full.
+    cap_ = share < 0x1p63L ? static_cast<int64_t>(std::ceil(share)) : kNoLimit;
     for (const WorkItem& item : problem.items) pending_[at(item.home)] += item.units;
   }
 
@@ -85,7 +86,8 @@ class DeficitFill {
       : problem_(problem),
         state_(problem),
         mean_(total_cost(problem) / std::ssize(problem.bins)),
-        tolerated_(static_cast<int64_t>(epsilon * static_cast<double>(mean_))) {
+        tolerated_(epsilon < 1 ? static_cast<int64_t>(epsilon * static_cast<double>(mean_))
+                               : mean_) {  // what a bin lacks is never more than the mean
     for (size_t i = 0; i < problem.items.size(); ++i) {
       const WorkItem& item = problem.items[i];
       require(item.home >= 0, "item ", i, " has no home; deficit_fill moves work away from homes");
@@ -115,12 +117,15 @@ class DeficitFill {
     if (cost <= 0 || item.unit_cost == 0) return 0;
     const int64_t held = slice.end - slice.begin;
     if (item.grain == 0) return item.cost() <= cost ? held : 0;
-    const int64_t grain_cost = item.grain * item.unit_cost;
+    const int64_t grain = std::min(item.grain, std::max<int64_t>(1, item.units));
+    const int64_t grain_cost = grain * item.unit_cost;
     // The rest must end on the grain, so a slice that leaves may be short only if it is the whole
     // item.
-    const int64_t grains = (cost + grain_cost / 2) / grain_cost;
-    const int64_t kept = (held - std::min(held, grains * item.grain) + item.grain - 1) / item.grain;
-    return held - std::min(held, kept * item.grain);
+    const int64_t most = held / grain + 1;  // more grains than the slice has
+    const int64_t grains = cost / grain_cost + (cost % grain_cost >= grain_cost - grain_cost / 2);
+    const int64_t left = grains >= most ? 0 : held - std::min(held, grains * grain);
+    const int64_t kept = left / grain + (left % grain > 0);
+    return kept >= most ? 0 : held - std::min(held, kept * grain);
   }
 
   bool take_best(int target) {

@@ -168,6 +168,8 @@ class AttentionStage {
 };
 
 void check_spec(const AttentionPipelineSpec& spec) {
+  require(spec.stages >= 1 && spec.stages <= kMostRanks, spec.stages,
+          " stages; give 1 or more, at most 2^20");
   require(spec.layers >= 1, spec.layers, " layers; give 1 or more");
   require(spec.backward >= 0, "a backward pass takes ", spec.backward,
           " times a forward one; give 0 or more");
@@ -177,17 +179,23 @@ void check_spec(const AttentionPipelineSpec& spec) {
             " takes negative time");
   }
   check_layer(spec.layer);
+  for (const Nanoseconds time : spec.attention) {
+    checked_product(
+        checked_sum(time.value, spec.layer.before.value + spec.layer.after.value, "a layer's time"),
+        std::max<int64_t>(1, spec.backward), "the time of a backward pass");
+  }
   const int64_t ticks = 2 * (std::ssize(spec.attention) + spec.stages - 1);
   const int64_t tags = checked_product(
       std::max<int64_t>(ticks * spec.layers, std::ssize(spec.attention) * spec.stages), 2, "tags");
-  require(tags <= std::numeric_limits<int>::max(), tags, " exchanges are too many");
+  check_parts(checked_product(tags, spec.stages, "the exchanges of all stages"), "exchanges");
 }
 
 }  // namespace
 
 std::vector<AttentionTick> attention_ticks(int stages, int micro_batches) {
-  require(stages >= 1 && micro_batches >= 1, stages, " stages and ", micro_batches,
-          " micro-batches; give 1 or more of each");
+  require(stages >= 1 && micro_batches >= 1 && stages <= kMostRanks, stages, " stages and ",
+          micro_batches, " micro-batches; give 1 or more of each, at most 2^20 stages");
+  check_parts(2 * (int64_t{stages} + micro_batches) * stages, "places of a timetable");
   std::vector<AttentionTick> ticks;
   const auto add = [&](bool backward, int turn) {
     ticks.push_back({backward, {}});

@@ -14,8 +14,9 @@ void check_spec(std::span<const AttentionDocument> documents, const AttentionSer
   require(!documents.empty(), "there are no documents; give at least one");
   require(std::isfinite(spec.epsilon) && spec.epsilon >= 0, "epsilon is ", spec.epsilon,
           "; give 0 or more");
-  require(spec.grain >= 1 && spec.grain <= kNoLimit / 2, "the grain is ", spec.grain,
-          " tokens; give 1 or more");
+  check_ranks(spec.servers);
+  require(spec.grain >= 1 && spec.grain <= kNoLimit / 4, "the grain is ", spec.grain,
+          " tokens; give 1 or more, less than 2^61");
   require(spec.tokens_per_server >= 1, spec.tokens_per_server,
           " tokens fit into a rank; give 1 or more");
   require(spec.query >= Bytes(1) && spec.key_value >= Bytes(1),
@@ -46,7 +47,7 @@ WorkItem item_of(const AttentionDocument& document, const AttentionServerSpec& s
   item.home = document.home;
   item.move_fixed =
       Bytes(checked_product(document.tokens, spec.key_value.value, "what a document moves"));
-  const Bytes row(checked_product(2, spec.query.value, "a row with its output"));
+  const Bytes row(checked_product(4, spec.query.value, "two rows with their outputs") / 2);
   if (is_divisible(document, spec)) {
     item.units = document.tokens / 2;
     item.unit_cost = document.tokens + 1;
@@ -111,7 +112,10 @@ class PlanMaker {
         if (slice.bin == server) add_slice(slice);
       }
     }
-    plan_.sent = spec_.query * (2 * moved(plan_.queries)) + spec_.key_value * moved(plan_.keys);
+    const std::string_view what = "what all slices send";
+    plan_.sent = Bytes(checked_sum(
+        checked_product(checked_product(2, moved(plan_.queries), what), spec_.query.value, what),
+        checked_product(moved(plan_.keys), spec_.key_value.value, what), what));
     return std::move(plan_);
   }
 
@@ -166,7 +170,8 @@ AttentionRowBytes row_bytes(const AttentionShape& shape, Bytes element) {
           shape.kv_heads, " heads of keys");
   const Bytes head(checked_product(shape.head_dim, element.value, "the bytes of a head"));
   return {Bytes(checked_product(shape.q_heads, head.value, "the bytes of a query row")),
-          Bytes(checked_product(2 * shape.kv_heads, head.value, "the bytes of keys and values"))};
+          Bytes(checked_product(2, checked_product(shape.kv_heads, head.value, "a row's keys"),
+                                "the bytes of keys and values"))};
 }
 
 AttentionPlan plan_attention(std::span<const AttentionDocument> documents,

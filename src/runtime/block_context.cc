@@ -18,10 +18,14 @@ std::vector<ContextBlock> cut(std::span<const int64_t> lengths, const ContextSpe
   require(spec.block >= 1 && spec.grain >= 1 && spec.block % spec.grain == 0, "blocks of ",
           spec.block, " tokens are no positive multiple of the kernels' grain ", spec.grain);
   std::vector<ContextBlock> blocks;
-  int64_t begin = 0;
+  int64_t begin = 0, all = 0, count = 0;
   for (size_t s = 0; s < lengths.size(); ++s) {
     require(lengths[s] >= 1, "sequence ", s, " has ", lengths[s], " tokens; give 1 or more");
-    for (int64_t before = 0; before < lengths[s]; before += spec.block) {
+    all = checked_sum(all, lengths[s], "the tokens of all sequences");
+    count = checked_sum(count, lengths[s] / spec.block + 1, "the number of blocks");
+    check_parts(count, "blocks");
+    for (int64_t before = 0; before < lengths[s];
+         before = lengths[s] - before <= spec.block ? lengths[s] : before + spec.block) {
       const int64_t length = std::min(spec.block, lengths[s] - before);
       blocks.push_back({static_cast<int>(s), begin, length, before, 0});
       begin += length;
@@ -32,7 +36,7 @@ std::vector<ContextBlock> cut(std::span<const int64_t> lengths, const ContextSpe
 
 WorkProblem problem_of(const std::vector<ContextBlock>& blocks, int ranks,
                        const ContextSpec& spec) {
-  require(ranks >= 1, ranks, " ranks; give 1 or more");
+  check_ranks(ranks);
   WorkProblem problem;
   problem.bins.resize(at(ranks), {kNoLimit, spec.tokens_per_rank, 0});
   for (const ContextBlock& block : blocks) {
@@ -143,13 +147,16 @@ class ContextTimelineMaker {
       double pairs = 0;
       for (const ContextNeed& need : needs) {
         const ContextBlock &query = plan_.blocks[at(need.query)], &key = plan_.blocks[at(need.key)];
-        pairs += static_cast<double>(need.query == need.key ? causal_work(key.length, key.length)
-                                                            : query.length * key.length);
+        pairs += static_cast<double>(
+            need.query == need.key
+                ? causal_work(key.length, key.length)
+                : checked_product(query.length, key.length, "the pairs of two blocks"));
         if (unit > 0) task.reads.push_back(buffer_of(need.key));
       }
       std::sort(task.reads.begin(), task.reads.end());
       task.reads.erase(std::unique(task.reads.begin(), task.reads.end()), task.reads.end());
-      task.duration = Nanoseconds(static_cast<int64_t>(std::llround(pairs * times_.ns_per_pair)));
+      task.duration =
+          Nanoseconds(checked_round(pairs * times_.ns_per_pair, "the time of attention in ns"));
       task.after = arrivals_[unit];
       builder_.add(std::move(task));
     }
@@ -218,9 +225,10 @@ double hiding_bandwidth(int64_t block, const AttentionShape& shape, double flops
           shape.kv_heads, " heads of keys");
   require(std::isfinite(flops_per_ns) && flops_per_ns > 0, "the rate must be positive and finite");
   const double tokens = static_cast<double>(block);
-  const double attending =
-      4 * tokens * tokens * static_cast<double>(shape.q_heads * shape.head_dim);
-  const double bytes = 2 * 2 * tokens * static_cast<double>(shape.kv_heads * shape.head_dim);
+  const double attending = 4 * tokens * tokens * static_cast<double>(shape.q_heads) *
+                           static_cast<double>(shape.head_dim);
+  const double bytes =
+      2 * 2 * tokens * static_cast<double>(shape.kv_heads) * static_cast<double>(shape.head_dim);
   return bytes / (attending / flops_per_ns);
 }
 

@@ -99,6 +99,7 @@ class ChunkedRank {
     task.channel = gathers ? 0 : 1;
     task.duration = gathers ? model_.costs.gather : model_.costs.scatter;
     task.bytes = model_.costs.parameters / builder_.timeline().ranks;
+    task.link = 0;
     task.reads = task.writes = {buffer};
     return task;
   }
@@ -245,6 +246,8 @@ Timeline chunked_step(const MemoryModel& model, const MemoryPlan& plan, int rank
   check_plan(model, plan);
   require(model.costs.parameters.value % ranks == 0, "a chunk of ", model.costs.parameters.value,
           " bytes is not a multiple of ", ranks, " ranks; pad it");
+  check_ranks(ranks);
+  check_parts(int64_t{ranks} * (std::ssize(model.blocks) + chunks_of(model)), "blocks and chunks");
   TimelineBuilder builder(ranks);
   builder.timeline().items = int64_t{ranks} * 2 * std::ssize(model.blocks);
   builder.channel(RankSet::range(0, ranks));  // 0: gathers

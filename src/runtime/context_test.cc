@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
@@ -196,8 +197,41 @@ TEST(RuntimeRouted, BringsTheSameElementsOverEveryCard) {
   const Resharding one{4, {10, 0, 0, 0}, {0, 0, 10, 0}, {{0, 2, 0, 0, 10}}};
   EXPECT_EQ(routed(one, {2, 2}, 2).cross.source_sizes, (std::vector<int64_t>{5, 5, 0, 0}));
   EXPECT_REFUSED(routed(one, {2, 1}, 2), "2 proxies for 1 cards");
-  EXPECT_REFUSED(routed(one, {2, 4}, 3), "2 ranks of a node");
+  EXPECT_REFUSED(routed(one, {2, 4}, 3), "3 proxies for 2 cards that ranks of a node use");
   EXPECT_REFUSED(routed(one, {3, 1}, 1), "not whole nodes");
+}
+
+TEST(RuntimeRouted, ProxiesHaveDifferentCards) {
+  Resharding message{16, std::vector<int64_t>(16, 0), std::vector<int64_t>(16, 0), {}};
+  message.source_sizes[3] = message.target_sizes[9] = 400;
+  message.parcels = {{3, 9, 0, 0, 400}};
+  const NodeShape by_twos{8, 4, {}}, crossed{8, 4, {0, 1, 2, 3, 0, 1, 2, 3}};
+  for (const NodeShape& shape : {by_twos, crossed}) {
+    const auto card = [&](int rank) {
+      return shape.card_of.empty() ? rank % 8 / 2 : shape.card_of[size_t(rank % 8)];
+    };
+    for (const int proxies : {1, 2, 3, 4}) {
+      std::set<int> out, in;
+      for (const Parcel& piece : routed(message, shape, proxies).cross.parcels) {
+        out.insert(card(piece.source));
+        in.insert(card(piece.target));
+      }
+      EXPECT_EQ(std::ssize(out), proxies);
+      EXPECT_EQ(std::ssize(in), proxies);
+    }
+    EXPECT_REFUSED(routed(message, shape, 5), "5 proxies for 4 cards");
+  }
+  EXPECT_REFUSED(routed(message, {8, 4, {0, 1}}, 2), "the cards of 2 places");
+  EXPECT_REFUSED(routed(message, {8, 2, {0, 1, 2, 0, 1, 0, 1, 0}}, 2),
+                 "place 2 of a node has card 2");
+  // Both ranks of a card send: their pieces do not all go through one rank of the next card.
+  message.source_sizes[2] = message.target_sizes[8] = 400;
+  message.parcels.push_back({2, 8, 0, 0, 400});
+  EXPECT_EQ(routed(message, by_twos, 2).cross.source_sizes,
+            (std::vector<int64_t>{0, 0, 200, 200, 200, 200, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_REFUSED(
+      routed(Resharding{4, {9, 9, 9, 9}, {9, 9, 9, 9}, {{0, 70000, 0, 0, 5}}}, {2, 2}, 2),
+      "a parcel from rank 0 to 70000");
 }
 
 TEST(RuntimeRemap, MeetsWhatIsWantedWithTheLeastBetweenNodes) {

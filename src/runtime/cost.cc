@@ -19,7 +19,7 @@ void check_link(const LinkClass& link) {
 }
 
 Nanoseconds transfer_time(const LinkClass& link, double bytes) {
-  return Nanoseconds(static_cast<int64_t>(std::llround(bytes / link.bytes_per_ns)));
+  return Nanoseconds(checked_round(bytes / link.bytes_per_ns, "the time of a transfer in ns"));
 }
 
 void check_axis(std::span<const int64_t> axis, std::string_view name) {
@@ -51,14 +51,18 @@ Machine::Machine(std::vector<MachineLevel> levels, int ranks)
           " ranks; change a level's size");
 }
 
+void Machine::check_group(const RankSet& group) const {
+  for (const int rank : group.ranks()) {
+    require(rank < ranks_, "rank ", rank, " is not in a machine of ", ranks_);
+  }
+}
+
 int Machine::span_of(const RankSet& group) const {
+  check_group(group);
   int64_t places = 1;
   for (int level = 0; level < std::ssize(levels_); ++level) {
     places *= levels_[at(level)].size;
-    const auto same = [&](int rank) {
-      require(rank < ranks_, "rank ", rank, " is not in a machine of ", ranks_);
-      return rank / places == group[0] / places;
-    };
+    const auto same = [&](int rank) { return rank / places == group[0] / places; };
     if (std::all_of(group.ranks().begin(), group.ranks().end(), same)) return level;
   }
   return static_cast<int>(levels_.size()) - 1;
@@ -70,6 +74,7 @@ const LinkClass& Machine::link_of(const RankSet& group) const {
 
 int Machine::places_touched(const RankSet& group, int level) const {
   require(level >= 0 && level < std::ssize(levels_), "there is no level ", level);
+  check_group(group);
   int64_t places = 1;
   for (int l = 0; l <= level; ++l) places *= levels_[at(l)].size;
   std::set<int64_t> touched;
@@ -80,7 +85,8 @@ int Machine::places_touched(const RankSet& group, int level) const {
 Nanoseconds message_time(const LinkClass& link, Bytes bytes) {
   check_link(link);
   require(bytes >= Bytes(0), bytes.value, " bytes; give 0 or more");
-  return link.latency + transfer_time(link, static_cast<double>(bytes.value));
+  const Nanoseconds transfer = transfer_time(link, static_cast<double>(bytes.value));
+  return Nanoseconds(checked_sum(link.latency.value, transfer.value, "the time of a message"));
 }
 
 Nanoseconds collective_time(const Machine& machine, const RankSet& group, TaskKind kind,
@@ -91,8 +97,10 @@ Nanoseconds collective_time(const Machine& machine, const RankSet& group, TaskKi
   require(bytes >= Bytes(0), bytes.value, " bytes; give 0 or more");
   const int64_t steps = group.size() - 1;
   const double share = static_cast<double>(bytes.value) * static_cast<double>(steps) / group.size();
-  const Nanoseconds once = link.latency * steps + transfer_time(link, share);
-  return kind == TaskKind::kAllReduce ? once * 2 : once;
+  const std::string_view what = "the time of a collective";
+  const int64_t once = checked_sum(checked_product(link.latency.value, steps, what),
+                                   transfer_time(link, share).value, what);
+  return Nanoseconds(kind == TaskKind::kAllReduce ? checked_product(once, 2, what) : once);
 }
 
 Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes bytes) {
@@ -125,7 +133,9 @@ Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes bytes) {
 int64_t causal_work(int64_t queries, int64_t keys) {
   require(0 <= queries && queries <= keys, queries, " queries for ", keys,
           " keys; the queries are the last of the keys");
-  return checked_product(queries, keys, "the causal work") - queries * (queries - 1) / 2;
+  const int64_t all = checked_product(queries, keys, "the causal work");
+  // queries (queries - 1) / 2, of which the even factor is halved first.
+  return all - (queries % 2 == 0 ? queries / 2 * (queries - 1) : (queries - 1) / 2 * queries);
 }
 
 WorkGrid::WorkGrid(std::vector<int64_t> queries, std::vector<int64_t> keys,
@@ -155,7 +165,7 @@ Nanoseconds WorkGrid::time(int64_t queries, int64_t keys) const {
   const double beyond = static_cast<double>(queries) /
                         static_cast<double>(std::max<int64_t>(1, q)) *
                         (static_cast<double>(keys) / static_cast<double>(std::max<int64_t>(1, k)));
-  return Nanoseconds(static_cast<int64_t>(std::llround(inside * beyond)));
+  return Nanoseconds(checked_round(inside * beyond, "a time beyond the grid in ns"));
 }
 
 }  // namespace tutti::runtime

@@ -1,6 +1,7 @@
 #include "tutti/runtime/counters.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -30,7 +31,7 @@ class CounterSync::Impl {
     int64_t sum = 0;
     for (const int64_t count : counts) {
       require(count >= 0, "a count is ", count, "; counts are 0 or more");
-      sum += count;
+      sum = checked_sum(sum, count, "the sum of all counts");
     }
     require(expected_sum < 0 || sum == expected_sum, "the counts of layer ", layer, " sum to ", sum,
             " and tokens * k is ", expected_sum, "; count every selection once");
@@ -75,7 +76,8 @@ class CounterSync::Impl {
       }
       for (int c = 0; c < counters_; ++c) {
         counts.values.push_back(theirs[1 + c]);
-        counts.sums[at(c)] += theirs[1 + c];
+        counts.sums[at(c)] =
+            checked_sum(counts.sums[at(c)], theirs[1 + c], "the sum of a count over all ranks");
       }
     }
     std::vector<int64_t>& total = accumulated_[posted.layer];
@@ -144,6 +146,10 @@ double load_balance_loss(std::span<const int64_t> counts,
   for (const int64_t count : counts) {
     require(count >= 0, "a count is ", count, "; counts are 0 or more");
     all += static_cast<double>(count);
+  }
+  for (const double probability : mean_probability) {
+    require(std::isfinite(probability) && probability >= 0, "a mean probability is ", probability,
+            "; give finite numbers of 0 or more");
   }
   require(all > 0, "no token was routed on any rank; the loss is 0/0, skip it");
   double sum = 0;

@@ -51,22 +51,6 @@ bool suits_all_to_all(const Resharding& resharding) {
   return n > 1 && 2 * pairs >= n * (n - 1);
 }
 
-void check_parcels(const Resharding& r) {
-  require(r.ranks >= 1 && std::ssize(r.source_sizes) == r.ranks &&
-              std::ssize(r.target_sizes) == r.ranks,
-          "a resharding of ", r.ranks, " ranks has ", r.source_sizes.size(), " source sizes and ",
-          r.target_sizes.size(), " target sizes; give one a rank");
-  for (const Parcel& p : r.parcels) {
-    require(p.source >= 0 && p.source < r.ranks && p.target >= 0 && p.target < r.ranks,
-            "a parcel from rank ", p.source, " to ", p.target, " leaves ", r.ranks, " ranks");
-    require(p.length > 0 && p.source_offset >= 0 && p.target_offset >= 0 &&
-                p.length <= r.source_sizes[at(p.source)] - p.source_offset &&
-                p.length <= r.target_sizes[at(p.target)] - p.target_offset,
-            "a parcel of ", p.length, " elements from rank ", p.source, " at ", p.source_offset,
-            " to rank ", p.target, " at ", p.target_offset, " leaves their buffers or is empty");
-  }
-}
-
 /// Elements that arrive twice need a reduction: nothing may be lost silently.
 void check_arrivals(const Resharding& resharding) {
   std::vector<Parcel> sorted = resharding.parcels;
@@ -111,7 +95,7 @@ std::unique_ptr<Reduction> sum_of(tuttiDataType_t type) {
 Exchange::Exchange(Resharding resharding, Bytes element, const Reduction* reduction)
     : resharding_(std::move(resharding)), element_(element), reduction_(reduction) {
   require(element.value >= 1, "an element has ", element.value, " bytes; give 1 or more");
-  check_parcels(resharding_);
+  validate(resharding_);
   for (const int64_t size : resharding_.source_sizes) {
     checked_product(size, element.value, "a local buffer in bytes");
   }

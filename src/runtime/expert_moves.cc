@@ -28,7 +28,7 @@ void for_each_copy(const ExpertPlan& plan, const See& see) {
 
 ExpertPlan plan_experts(std::span<const int64_t> loads, int ranks, const SpillRule& rule,
                         double gate) {
-  require(ranks >= 1, ranks, " ranks; give 1 or more");
+  check_ranks(ranks);
   require(!loads.empty() && std::ssize(loads) % ranks == 0, loads.size(),
           " experts are not a multiple of ", ranks, " ranks");
   require(std::isfinite(gate) && gate >= 1, "the gate is ", gate,
@@ -101,7 +101,8 @@ Resharding push_weights(const ExpertPlan& plan, int64_t elements) {
   const std::vector<std::vector<int>> slots = helper_slots(plan);
   for (int r = 0; r < plan.ranks; ++r) {
     result.source_sizes.push_back(checked_product(per_rank(plan), elements, "a rank's weights"));
-    result.target_sizes.push_back(std::ssize(slots[at(r)]) * elements);
+    result.target_sizes.push_back(
+        checked_product(std::ssize(slots[at(r)]), elements, "the copies on a rank"));
   }
   for_each_copy(plan, [&](int expert, int home, int helper, int64_t slot) {
     result.parcels.push_back(
@@ -115,7 +116,7 @@ Resharding pull_gradients(const ExpertPlan& plan, int64_t elements) {
   Resharding result{plan.ranks, {}, push.source_sizes, {}};
   for (int r = 0; r < plan.ranks; ++r) {
     const int64_t own = push.source_sizes[at(r)];
-    result.source_sizes.push_back(own + push.target_sizes[at(r)]);
+    result.source_sizes.push_back(checked_sum(own, push.target_sizes[at(r)], "a rank's gradients"));
     result.parcels.push_back({r, r, 0, 0, own});
   }
   for_each_copy(plan, [&](int expert, int home, int helper, int64_t slot) {

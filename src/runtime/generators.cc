@@ -1,5 +1,6 @@
 #include "tutti/runtime/generators.h"
 
+#include <algorithm>
 #include <string>
 
 #include "src/runtime/index.h"
@@ -65,6 +66,7 @@ class FsdpRank {
       scatter.duration = spec_.scatter;
       scatter.bytes = spec_.layer / spec_.ranks;
       scatter.tag = l;
+      scatter.link = 0;
       scatter.after = {done};
       scatter.reads = {gradients_[at(used % 2)]};
       scatter.releases = spec_.layer;
@@ -81,6 +83,7 @@ class FsdpRank {
     gather.duration = spec_.gather;
     gather.bytes = spec_.layer / spec_.ranks;
     gather.tag = layer + (backward ? spec_.layers : 0);
+    gather.link = 0;
     gather.writes = {parameters_[slot]};
     gather.acquires = spec_.layer;
     if (uses_.size() >= parameters_.size()) {
@@ -150,10 +153,18 @@ constexpr TimelineGenerator kGenerators[] = {
 
 }  // namespace
 
-Timeline fsdp(const FsdpSpec& spec) {
-  require(spec.ranks >= 1, spec.ranks, " ranks; give 1 or more");
+Timeline fsdp(const FsdpSpec& given) {
+  FsdpSpec spec = given;
+  check_ranks(spec.ranks);
   require(spec.layers >= 1, spec.layers, " layers; give 1 or more");
+  check_parts(int64_t{spec.ranks} * spec.layers, "layers of all ranks");
   require(spec.prefetch >= 0, "prefetch ", spec.prefetch, " is negative; 0 gathers nothing ahead");
+  spec.prefetch = std::min(spec.prefetch, 2 * spec.layers);  // there is nothing beyond
+  for (const Nanoseconds time : {spec.forward, spec.backward, spec.gather, spec.scatter}) {
+    require(time >= Nanoseconds(0), "a time of the layers is ", time.value, " ns; give 0 or more");
+  }
+  require(spec.layer >= Bytes(0) && spec.memory >= Bytes(0), "a layer of ", spec.layer.value,
+          " bytes in a memory of ", spec.memory.value, "; give 0 or more");
   require(spec.layer.value % spec.ranks == 0, "a layer of ", spec.layer.value,
           " bytes is not a multiple of ", spec.ranks, " ranks; pad it");
   TimelineBuilder builder(spec.ranks);
@@ -168,8 +179,17 @@ Timeline fsdp(const FsdpSpec& spec) {
 }
 
 Timeline ddp(const DdpSpec& spec) {
-  require(spec.ranks >= 1, spec.ranks, " ranks; give 1 or more");
+  check_ranks(spec.ranks);
   require(!spec.buckets.empty(), "there are no buckets; give at least one");
+  check_parts(checked_product(spec.ranks, std::ssize(spec.buckets), "the buckets of all ranks"),
+              "buckets of all ranks");
+  require(spec.forward >= Nanoseconds(0) && spec.step >= Nanoseconds(0) && spec.chunk >= Bytes(0),
+          "a time or the chunk is negative; give 0 or more");
+  for (const DdpBucket& bucket : spec.buckets) {
+    require(bucket.backward >= Nanoseconds(0) && bucket.all_reduce >= Nanoseconds(0) &&
+                bucket.bytes >= Bytes(0),
+            "a bucket has a negative time or size; give 0 or more");
+  }
   TimelineBuilder builder(spec.ranks);
   builder.timeline().items = spec.ranks * (std::ssize(spec.buckets) + 2);
   const int channel = builder.channel(RankSet::range(0, spec.ranks));

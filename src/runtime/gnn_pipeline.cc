@@ -41,9 +41,11 @@ void check_spec(const GnnSpec& spec) {
   require(spec.row >= Bytes(1) && spec.boundary >= Bytes(0), "a size is not positive");
   checked_product(checked_product(all, spec.row.value, "all embeddings"), spec.stages,
                   "what all stages send");
-  require(checked_product(checked_product(spec.epochs, chunks, "passes"), 2 * spec.layers,
-                          "the number of passes") <= std::numeric_limits<int>::max(),
-          "there are too many passes; simulate fewer epochs");
+  const int64_t ranks = checked_product(spec.stages, spec.group, "the number of ranks");
+  check_ranks(ranks);
+  const int64_t passes = checked_product(checked_product(spec.epochs, chunks, "passes"),
+                                         2 * int64_t{spec.layers}, "the number of passes");
+  check_parts(checked_product(passes, spec.group, "the passes of all ranks"), "passes");
   for (const Nanoseconds time : {spec.forward, spec.backward, spec.transfer, spec.exchange}) {
     require(time >= Nanoseconds(0), "a time of the graph network is negative");
   }

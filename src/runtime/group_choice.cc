@@ -22,6 +22,7 @@ void check(const FitCost& cost, int ranks) {
     require(std::isfinite(value) && value >= 0, "a fitted cost is ", value, "; give 0 or more");
   }
   require(cost.layers >= 0 && cost.hidden >= 0, "layers or hidden size are negative");
+  checked_product(cost.layers, cost.hidden, "layers * hidden size");
   require(cost.tokens_per_rank >= 1, "room for ", cost.tokens_per_rank,
           " tokens a rank; give 1 or more");
   const int needed = std::countr_zero(static_cast<unsigned>(ranks));
@@ -33,6 +34,12 @@ void check(const FitCost& cost, int ranks) {
             "the bandwidth ", cost.bandwidth[i], " of groups of ", 2 << i,
             " ranks must be positive and not above that of smaller groups; sort the table");
   }
+}
+
+/// Tokens that a group of this size has room for.
+int64_t room_of(const FitCost& cost, int size) {
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  return cost.tokens_per_rank > kNoLimit / size ? kNoLimit : cost.tokens_per_rank * size;
 }
 
 /// Groups by descending size, while sequences are placed on them.
@@ -47,7 +54,7 @@ class Placing {
         group_of_(lengths.size(), -1) {}
 
   bool fits(size_t group, int sequence) const {
-    return tokens_[group] + lengths_[at(sequence)] <= cost_.tokens_per_rank * sizes_[group];
+    return lengths_[at(sequence)] <= room_of(cost_, sizes_[group]) - tokens_[group];
   }
   double with(size_t group, int sequence) const {
     const double before = ms_[group] > 0 ? ms_[group] : cost_.constant;
@@ -158,21 +165,28 @@ class GroupSearch {
 }  // namespace
 
 double FitCost::sequence_ms(int64_t length, int degree) const {
+  require(length >= 0, "a sequence has ", length, " tokens; give 0 or more");
+  require(degree >= 1 && std::has_single_bit(static_cast<unsigned>(degree)) &&
+              std::countr_zero(static_cast<unsigned>(degree)) <= std::ssize(bandwidth),
+          "there is no bandwidth of groups of ", degree, " ranks; give powers of two up to ",
+          bandwidth.size() < 31 ? 1 << bandwidth.size() : 1 << 30);
   const double s = static_cast<double>(length), d = degree;
   const double computing = (square * s * s + linear * s) / d;
   if (degree == 1) return computing;
-  const double mib = 16 * static_cast<double>(layers * hidden) * s / (1 << 20);
+  const double mib = 16 * static_cast<double>(layers) * static_cast<double>(hidden) * s / (1 << 20);
   return computing + mib / d / bandwidth[at(std::countr_zero(static_cast<unsigned>(degree)) - 1)];
 }
 
 GroupPlan group_choice(std::span<const int64_t> lengths, int ranks, const FitCost& cost) {
   check(cost, ranks);
   require(!lengths.empty(), "there are no sequences; give at least one");
+  int64_t all = 0;
   for (size_t s = 0; s < lengths.size(); ++s) {
     require(lengths[s] >= 1, "sequence ", s, " has ", lengths[s], " tokens; give 1 or more");
-    if (lengths[s] > cost.tokens_per_rank * ranks) {
+    all = checked_sum(all, lengths[s], "the tokens of all sequences");
+    if (lengths[s] > room_of(cost, ranks)) {
       infeasible("sequence ", s, " has ", lengths[s], " tokens and all ", ranks,
-                 " ranks together have room for ", cost.tokens_per_rank * ranks, "; shorten it");
+                 " ranks together have room for ", room_of(cost, ranks), "; shorten it");
     }
   }
   GroupSearch search(lengths, ranks, cost);
@@ -191,6 +205,7 @@ LengthBuckets bucket_lengths(std::span<const int64_t> lengths, int buckets) {
   require(sorted.front() >= 0, "the length ", sorted.front(), " is negative");
   const size_t n = sorted.size(), most = std::min(n, at(buckets));
   std::vector<int64_t> sums(n + 1, 0);
+  checked_product(sorted.back(), std::ssize(sorted), "the padded length of all sequences");
   for (size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + sorted[i];
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   // errors[b][i]: of the first i lengths in b buckets; from[b][i]: where the last one begins.

@@ -26,6 +26,11 @@ void check(const ModelShape& model, const TrainingRun& run) {
   require(run.efficiency > 0 && run.efficiency <= 1, "the efficiency ", run.efficiency,
           " is outside of (0, 1]");
   require(run.memory > Bytes(0), "the memory of a rank must be positive");
+  checked_product(model.parameters(), kStateBytes, "the bytes of the model's state");
+  const int64_t tokens = checked_product(run.batch, model.length, "the tokens of a batch");
+  checked_product(checked_product(tokens, model.hidden, "the activations of a batch"), kElement,
+                  "the bytes of a batch's activations");
+  checked_product(model.length, model.heads, "length * heads");
 }
 
 std::vector<int64_t> divisors(int64_t number) {
@@ -56,7 +61,7 @@ class LayoutPricer {
                                        : layer / c.tensor * static_cast<double>(layers);
     const int64_t live =
         std::min<int64_t>(c.pipeline, c.micro_batches);  // of the first stage, 1F1B
-    return Bytes(std::llround(state + kept * static_cast<double>(live)));
+    return Bytes(checked_round(state + kept * static_cast<double>(live), "the memory of a rank"));
   }
 
   Nanoseconds step(const LayoutChoice& c) const {
@@ -65,22 +70,31 @@ class LayoutPricer {
     const double computing = tokens * model_.flops_per_token() * again / (c.tensor * c.pipeline) /
                              (run_.flops_per_ns * run_.efficiency);
     const int64_t wide = c.micro_batch * model_.length * model_.hidden * kElement;
-    Nanoseconds one(std::llround(computing));
+    const std::string_view what = "the time of a step";
+    const auto sum = [&](Nanoseconds a, Nanoseconds b) {
+      return Nanoseconds(checked_sum(a.value, b.value, what));
+    };
+    const auto times = [&](Nanoseconds a, int64_t count) {
+      return Nanoseconds(checked_product(a.value, count, what));
+    };
+    Nanoseconds one(checked_round(computing, what));
     if (c.tensor > 1) {  // two all_reduces each way in a layer
-      one += collective_time(machine_, group(1, c.tensor), TaskKind::kAllReduce, Bytes(wide)) * 4 *
-             (model_.layers / c.pipeline);
+      one = sum(one, times(collective_time(machine_, group(1, c.tensor), TaskKind::kAllReduce,
+                                           Bytes(wide)),
+                           4 * (model_.layers / c.pipeline)));
     }
     if (c.pipeline > 1) {
       const RankSet border({0, c.tensor});
-      one += message_time(machine_.link_of(border), Bytes(wide / c.tensor)) * 2;
+      one = sum(one, times(message_time(machine_.link_of(border), Bytes(wide / c.tensor)), 2));
     }
-    Nanoseconds whole = one * (c.micro_batches + c.pipeline - 1);
+    Nanoseconds whole = times(one, c.micro_batches + c.pipeline - 1);
     if (c.data > 1) {
       const Bytes gradients(model_.parameters() * kElement / (c.tensor * c.pipeline));
       const Nanoseconds reduced = collective_time(machine_, group(c.tensor * c.pipeline, c.data),
                                                   TaskKind::kAllReduce, gradients);
       // It hides behind the last micro-batch's backward pass, two thirds of its time.
-      whole += std::max(Nanoseconds(0), reduced - one * 2 / 3);
+      const Nanoseconds hidden = one / 3 * 2 + Nanoseconds(one.value % 3 * 2 / 3);
+      whole = sum(whole, std::max(Nanoseconds(0), reduced - hidden));
     }
     return whole;
   }
@@ -114,9 +128,17 @@ std::string why_not(const ModelShape& model, const TrainingRun& run, const Layou
 
 }  // namespace
 
+int64_t ModelShape::parameters() const {
+  const std::string_view what = "the number of parameters";
+  const int64_t square = checked_product(hidden, hidden, what);
+  const int64_t of_layers = checked_product(checked_product(12, layers, what), square, what);
+  return checked_sum(of_layers, checked_product(vocabulary, hidden, what), what);
+}
+
 LayoutSearch search_layouts(const ModelShape& model, const TrainingRun& run,
                             const Machine& machine) {
   check(model, run);
+  check_ranks(machine.ranks());
   const LayoutPricer pricer(model, run, machine);
   LayoutSearch search;
   std::map<std::string, int> reasons;

@@ -140,6 +140,25 @@ TEST(RuntimeMemoryPlan, WithoutALimitEverythingStays) {
   EXPECT_EQ(search_memory(even_model(), Bytes(1 << 20)), (MemoryPlan{6, 0, 0, 0}));
 }
 
+// A model of 70 billion parameters: every plan is looked at, and there are 80^4 of them.
+TEST(RuntimeMemoryPlan, EightyBlocksAreSearchedToTheEnd) {
+  MemoryModel model;
+  MemoryBlock block;
+  block.chunks = 2;
+  block.swap = Nanoseconds(1'500'000);
+  block.activations = Bytes(600);
+  block.input = Bytes(30);
+  block.transient = Bytes(100);
+  model.blocks.assign(80, block);
+  model.costs.parameters = Bytes(100);
+  model.costs.states = Bytes(800);
+  model.costs.upload = Nanoseconds(400'000);
+  model.costs.offload = Nanoseconds(400'000);
+  const MemoryPlan plan = search_memory(model, Bytes(30'000));
+  EXPECT_LE(judge(model, plan).peak, Bytes(30'000));
+  EXPECT_LE(judge(model, plan).time, judge(model, {0, 2, 0, 80}).time);
+}
+
 /// The memory of a rank while it runs, with contents by which an early reuse is seen.
 class Store {
  public:

@@ -21,7 +21,9 @@ RankSet::RankSet(std::vector<int> ranks) : ranks_(std::move(ranks)) {
 }
 
 RankSet RankSet::range(int first, int count) {
-  std::vector<int> ranks(static_cast<size_t>(std::max(count, 0)));
+  require(first >= 0 && count >= 0 && first <= INT_MAX - count, "there are no ranks ", first,
+          " to ", first, " + ", count, "; ranks count from 0 to 2^31 - 1");
+  std::vector<int> ranks(static_cast<size_t>(count));
   std::iota(ranks.begin(), ranks.end(), first);
   return RankSet(std::move(ranks));
 }

@@ -53,7 +53,8 @@ int64_t expert_capacity(double factor, int64_t tokens, int k, int experts) {
   require(tokens >= 0 && k >= 1 && experts >= 1, "tokens ", tokens, ", k ", k, ", experts ",
           experts, " cannot be");
   const int64_t slots = checked_product(tokens, k, "tokens * k");
-  return static_cast<int64_t>(std::ceil(factor * static_cast<double>(slots) / experts));
+  return checked_round(std::ceil(factor * static_cast<double>(slots) / experts),
+                       "the capacity of an expert");
 }
 
 void reduce_rows(const DispatchIndex& index, std::span<const float> rows,

@@ -35,11 +35,24 @@ std::vector<BatchRange> ranges_of(const NanoOperation& operation, const NanoSpec
   return ranges;
 }
 
+/// The ranges of an operation take its whole time together, to the nanosecond.
+Nanoseconds share_of(Nanoseconds whole, const BatchRange& range, int64_t tokens) {
+  const auto until = [&](int64_t token) {
+    return static_cast<int64_t>(static_cast<__int128>(whole.value) * token / tokens);
+  };
+  return Nanoseconds(until(range.end) - until(range.begin));
+}
+
 void check_spec(const NanoSpec& spec) {
-  require(spec.ranks >= 1, spec.ranks, " ranks; give 1 or more");
+  check_ranks(spec.ranks);
   require(spec.tokens >= 1 && spec.grain >= 1, spec.tokens, " tokens with grain ", spec.grain,
           " cannot be");
   require(!spec.operations.empty(), "there are no operations; give at least one");
+  int64_t parts = 0;
+  for (const NanoOperation& operation : spec.operations) {
+    parts += 1 + std::ssize(operation.cuts);
+  }
+  check_parts(checked_product(parts, spec.ranks, "the tasks of all ranks"), "tasks");
   for (size_t o = 0; o < spec.operations.size(); ++o) {
     require(spec.operations[o].duration >= Nanoseconds(0), "operation '", spec.operations[o].name,
             "' takes negative time");
@@ -57,6 +70,7 @@ void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int chan
     int buffer = 0;
   };
   std::vector<std::vector<RangePart>> parts;
+  int messages = 0;
   for (size_t o = 0; o < spec.operations.size(); ++o) {
     const NanoOperation& operation = spec.operations[o];
     parts.emplace_back();
@@ -65,8 +79,7 @@ void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int chan
       TimelineTask task;
       task.rank = rank;
       task.name = operation.name + "." + std::to_string(parts.back().size());
-      task.duration = Nanoseconds(static_cast<int64_t>(
-          static_cast<__int128>(operation.duration.value) * length / spec.tokens));
+      task.duration = share_of(operation.duration, range, spec.tokens);
       const int buffer = builder.buffer();
       task.writes = {buffer};
       for (const int before : operation.after) {
@@ -80,8 +93,8 @@ void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int chan
         task.kind = TaskKind::kAllReduce;
         task.track = Track::kCommHigh;
         task.channel = channel;
-        task.tag = static_cast<int>(o * 4096 + parts.back().size());
-        task.bytes = spec.token_bytes * length;
+        task.tag = messages++;
+        task.bytes = Bytes(checked_product(spec.token_bytes.value, length, "a range in bytes"));
       }
       task.item = builder.timeline().items++;
       parts.back().push_back({range, builder.add(std::move(task)), buffer});
@@ -102,6 +115,7 @@ Timeline nano_batches(const NanoSpec& spec) {
 NanoSpec layered(int layers, Nanoseconds computing, Nanoseconds communication, int parts) {
   require(layers >= 1 && parts >= 1, layers, " layers in ", parts,
           " parts; give 1 or more of each");
+  check_parts(int64_t{layers} * 2 * parts, "ranges");
   NanoSpec spec;
   spec.tokens = int64_t{parts} * spec.grain;
   for (int l = 0; l < 2 * layers; ++l) {
@@ -132,7 +146,7 @@ Admission admit(std::span<const SharePoint> table, Nanoseconds computing, Nanose
     if (point.share >= budget) continue;
     const double with = std::max(static_cast<double>(computing.value) / (budget - point.share),
                                  static_cast<double>(communication.value) / point.performance);
-    const Nanoseconds time(std::llround(with));
+    const Nanoseconds time(checked_round(with, "the time beside communication in ns"));
     if (!best || time < best->time) best = Admission{point.share, time};
   }
   if (!best) infeasible("no share of the table leaves computing anything of the budget ", budget);

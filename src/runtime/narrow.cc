@@ -32,9 +32,8 @@ int64_t narrow_width(int64_t width, int64_t numerator, int64_t denominator, int6
 Bytes dispatch_volume(const MoeVolume& moe) {
   const int64_t all = product({8, moe.sequences, moe.length, moe.layers, moe.hidden, moe.k},
                               "the volume of a dispatch");
-  require(moe.ranks >= 1 && all % moe.ranks == 0, "the volume ", all, " is not a multiple of ",
-          moe.ranks, " ranks; routing cannot be uniform");
-  return Bytes(all / moe.ranks * (moe.ranks - 1));
+  require(moe.ranks >= 1, moe.ranks, " ranks of ep; give 1 or more");
+  return Bytes(static_cast<int64_t>(static_cast<__int128>(all) * (moe.ranks - 1) / moe.ranks));
 }
 
 BlockVolumes block_volumes(const LowRankShape& shape, int64_t tensor_ranks) {
@@ -46,8 +45,12 @@ BlockVolumes block_volumes(const LowRankShape& shape, int64_t tensor_ranks) {
   const auto bytes = [&](int64_t width) {
     return Bytes(checked_product(token_bytes, width, "a block's volume"));
   };
-  return {bytes(2 * shape.hidden), bytes(5 * shape.hidden + 2 * shape.feed_forward),
-          bytes(7 * shape.rank)};
+  const auto times = [](int64_t count, int64_t width) {
+    return checked_product(count, width, "the widths of a block");
+  };
+  const int64_t low_rank =
+      checked_sum(times(5, shape.hidden), times(2, shape.feed_forward), "the widths of a block");
+  return {bytes(times(2, shape.hidden)), bytes(low_rank), bytes(times(7, shape.rank))};
 }
 
 void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts, bool deterministic) {

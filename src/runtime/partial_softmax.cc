@@ -11,10 +11,15 @@ namespace {
 
 template <class Number>
 void merge_row(std::span<Number> acc, Number& acc_lse, std::span<const Number> in, Number in_lse) {
-  require(!std::isnan(acc_lse) && !std::isnan(in_lse),
-          "the lse of a row is NaN; a row without keys has -infinity");
+  constexpr Number kNoKey = -std::numeric_limits<Number>::infinity();
+  for (const Number lse : {acc_lse, in_lse}) {
+    require(!std::isnan(lse) && lse != -kNoKey, "the lse of a row is ", static_cast<double>(lse),
+            "; a row without keys has -infinity, and no finite score makes it +infinity");
+  }
+  // A kernel may have left anything in the output of a row without keys, 0/0 too.
+  if (acc_lse == kNoKey) std::fill(acc.begin(), acc.end(), Number{0});
+  if (in_lse == kNoKey) return;
   const Number most = std::max(acc_lse, in_lse);
-  if (most == -std::numeric_limits<Number>::infinity()) return;  // neither has a key
   const Number a = std::exp(acc_lse - most), b = std::exp(in_lse - most);
   for (size_t i = 0; i < acc.size(); ++i) acc[i] = (a * acc[i] + b * in[i]) / (a + b);
   acc_lse = most + std::log(a + b);

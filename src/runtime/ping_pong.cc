@@ -79,6 +79,7 @@ void check_layer(const AttentionLayer& layer) {
        {layer.before, layer.attention, layer.after, layer.enter, layer.exit}) {
     require(time >= Nanoseconds(0), "a time of the layer is negative");
   }
+  checked_sum(layer.before.value, layer.after.value, "the time between two layers' attention");
   require(layer.enter_bytes >= Bytes(0) && layer.exit_bytes >= Bytes(0),
           "a size of the layer is negative");
 }
@@ -89,7 +90,10 @@ Timeline ping_pong(const PingPongSpec& spec) {
   require(spec.nano_batches >= 2, spec.nano_batches,
           " nano-batches leave nothing to compute under communication; give 2 or more");
   check_layer(spec.layer);
-  checked_product(spec.layers, 2 * int64_t{spec.nano_batches}, "the number of exchanges");
+  check_ranks(spec.ranks);
+  const int64_t exchanges =
+      checked_product(spec.layers, 2 * int64_t{spec.nano_batches}, "the number of exchanges");
+  check_parts(checked_product(exchanges, spec.ranks, "the exchanges of all ranks"), "exchanges");
   TimelineBuilder builder(spec.ranks);
   const int channel = builder.channel(RankSet::range(0, spec.ranks));
   for (int rank = 0; rank < spec.ranks; ++rank) PingPongRank(builder, spec, rank, channel).add();

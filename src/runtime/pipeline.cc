@@ -241,20 +241,32 @@ class PipelineMaker {
 };
 
 void check_spec(const PipelineSpec& spec) {
-  require(spec.ranks >= 1, spec.ranks, " ranks; a pipeline needs 1 or more");
+  check_ranks(spec.ranks);
   require(spec.micro_batches >= 1, spec.micro_batches, " micro-batches; give 1 or more");
   require(spec.chunks >= 1, spec.chunks, " chunks; give 1 or more");
   require(spec.chunks == 1 || spec.ranks > 1, spec.chunks,
           " chunks on one rank: there is nothing to interleave; give 1 chunk");
-  require(spec.layers == 0 || spec.layers % (spec.ranks * spec.chunks) == 0, spec.layers,
+  const int64_t stages = int64_t{spec.ranks} * spec.chunks;
+  const int64_t all = checked_product(stages, spec.micro_batches, "the passes of all stages");
+  check_parts(all, "passes");
+  require(spec.layers >= 0 && spec.layers % stages == 0, spec.layers,
           " layers are not a multiple of ", spec.ranks, " ranks * ", spec.chunks, " chunks");
   require(spec.forward >= Nanoseconds(0) && spec.backward >= Nanoseconds(0) &&
               spec.transfer >= Nanoseconds(0),
           "a time of the pipeline is negative");
+  const int64_t pass = checked_sum(checked_sum(spec.forward.value, spec.backward.value, "a pass"),
+                                   checked_product(2, spec.transfer.value, "two messages"),
+                                   "a pass with its messages");
+  checked_product(pass, 2 * (all + stages), "the time of the pipeline");
+  require(spec.group >= 1, "groups of ", spec.group, " micro-batches; give 1 or more");
   require(spec.forward.value % spec.chunks == 0 && spec.backward.value % spec.chunks == 0,
           "forward ", spec.forward.value, " and backward ", spec.backward.value,
           " ns must be multiples of the ", spec.chunks, " chunks");
   if (spec.chunks == 1) return;
+  require(spec.micro_batches >= spec.ranks, spec.micro_batches, " micro-batches for ", spec.ranks,
+          " ranks with ", spec.chunks,
+          " chunks each: an interleaved pipeline needs at least as many micro-batches as ranks; "
+          "give more micro-batches, or 1 chunk");
   require(spec.group >= spec.ranks && spec.group <= spec.micro_batches, "the group of ", spec.group,
           " micro-batches is outside of [", spec.ranks, " ranks, ", spec.micro_batches,
           " micro-batches]; choose one between");

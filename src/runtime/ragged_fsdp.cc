@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -12,52 +11,92 @@
 namespace tutti::runtime {
 namespace {
 
-/// The first place from `position` on where the tensor may begin, for shares of this size.
-/// An earlier end of one tensor never hurts the next, so taking it for each decides feasibility.
-std::optional<int64_t> first_place(const BucketTensor& tensor, int64_t share, int64_t position) {
-  const bool aligned = share % tensor.block == 0;
-  // Nothing of what follows depends on which share it is, but for the distance to its end; from the
-  // third share on the answers repeat.
-  for (int tries = 0; tries < 3; ++tries) {
-    const int64_t boundary = (position / share + 1) * share;
-    if (position + tensor.elements <= boundary) return position;
-    const int64_t begin = boundary - (boundary - position) / tensor.block * tensor.block;
-    if (begin < boundary && (aligned || begin + tensor.elements <= boundary + share)) return begin;
-    position = boundary;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::vector<int64_t>> offsets_for(std::span<const BucketTensor> tensors, int ranks,
-                                                int64_t share) {
-  std::vector<int64_t> offsets;
-  int64_t position = 0;
-  for (const BucketTensor& tensor : tensors) {
-    const std::optional<int64_t> place = first_place(tensor, share, position);
-    if (!place || *place + tensor.elements > share * ranks) return std::nullopt;
-    offsets.push_back(*place);
-    position = *place + tensor.elements;
-  }
-  return offsets;
-}
-
-/// The next share to try from this one on: a multiple of the alignment and, as long as tensors hold
-/// a whole share, of their blocks.
-int64_t next_share(std::span<const BucketTensor> tensors, int64_t share, int64_t align) {
-  for (;;) {
-    int64_t stride = align, until = std::numeric_limits<int64_t>::max();
+/// Places the tensors one behind the other for one size of shares, each as early as possible: an
+/// earlier end of one tensor never hurts the next, so this decides whether the size will do.
+///
+/// Where it will not, next() is a size below which no other will: until then every decision of this
+/// placement stays as it was, or only makes a tensor begin later. For that every position is kept
+/// as a line `slope * share + constant`.
+class BucketPlacement {
+ public:
+  BucketPlacement(std::span<const BucketTensor> tensors, int ranks, int64_t share)
+      : ranks_(ranks), share_(share) {
+    Line position{0, 0};
     for (const BucketTensor& tensor : tensors) {
-      if (tensor.elements <= 2 * share) continue;
-      const int64_t factor = tensor.block / std::gcd(stride, tensor.block);
-      if (__builtin_mul_overflow(stride, factor, &stride)) stride = until;
-      until = std::min(until, (tensor.elements + 1) / 2);  // from there on it need not hold one
+      const std::optional<Line> begin = first_place(tensor, position);
+      if (!begin || !holds(ranks, *begin, tensor.elements)) {
+        offsets_.clear();
+        return;
+      }
+      offsets_.push_back(value(*begin));
+      position = {begin->slope, begin->constant + tensor.elements};
     }
-    const int64_t rest = share % stride;
-    if (rest == 0) return share;
-    if (stride - rest <= until - share) return share + stride - rest;
-    share = until;
   }
-}
+
+  bool fits() const { return !offsets_.empty(); }
+  std::vector<int64_t> take() { return std::move(offsets_); }
+  int64_t next() const { return next_; }
+
+ private:
+  struct Line {
+    int64_t slope = 0, constant = 0;
+  };
+  int64_t value(const Line& line) const { return line.slope * share_ + line.constant; }
+  void changes_at(int64_t share) {
+    if (share > share_) next_ = std::min(next_, share);
+  }
+  static int64_t ceiled(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+  /// Whether so many elements from the line on end at the boundary or before. Longer shares move a
+  /// boundary further than what lies before it.
+  bool holds(int64_t boundary, const Line& from, int64_t elements) {
+    if (value(from) + elements <= boundary * share_) return true;
+    if (boundary > from.slope) {
+      changes_at(ceiled(from.constant + elements, boundary - from.slope));
+    }
+    return false;
+  }
+
+  /// The boundary behind a position, as a number of shares.
+  int64_t boundary_of(const Line& position) {
+    const int64_t share = value(position) / share_, over = share - position.slope;
+    // The position falls into an earlier share where share * size exceeds it.
+    if (over > 0) changes_at(position.constant / over + 1);
+    if (over < -1) changes_at(ceiled(-position.constant, -over - 1));
+    return share + 1;
+  }
+
+  /// The first place from `position` on where the tensor may begin.
+  std::optional<Line> first_place(const BucketTensor& tensor, Line position) {
+    const bool aligned = share_ % tensor.block == 0;
+    // Nothing of what follows depends on which share it is, but for the distance to its end; from
+    // the third share on the answers repeat.
+    for (int tries = 0; tries < 3; ++tries) {
+      const int64_t boundary = boundary_of(position);
+      if (holds(boundary, position, tensor.elements)) return position;
+      const int64_t distance = boundary * share_ - value(position);
+      const int64_t blocks = distance / tensor.block;
+      if (blocks == 0) holds(boundary, position, tensor.block);
+      if (blocks > 0) {
+        // So many blocks end at the boundary until one more fits before it.
+        const int64_t slope = boundary - position.slope;
+        if (tensor.block > 1 && slope > 0) {
+          changes_at(ceiled((blocks + 1) * tensor.block + position.constant, slope));
+        }
+        const Line begin = tensor.block == 1 ? position : Line{boundary, -blocks * tensor.block};
+        if (holds(boundary + 1, begin, tensor.elements) || aligned) return begin;
+        changes_at((share_ / tensor.block + 1) * tensor.block);
+      }
+      position = {boundary, 0};
+    }
+    return std::nullopt;
+  }
+
+  int ranks_;
+  int64_t share_;
+  int64_t next_ = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> offsets_;
+};
 
 }  // namespace
 
@@ -80,7 +119,7 @@ int64_t ragged_block(std::span<const int64_t> shape, std::span<const int> ragged
 }
 
 BucketPlan plan_bucket(std::span<const BucketTensor> tensors, int ranks, int64_t align) {
-  require(ranks >= 1, ranks, " ranks; give 1 or more");
+  check_ranks(ranks);
   require(align >= 1, "the alignment ", align, " is not positive");
   require(!tensors.empty(), "the bucket has no tensors; give at least one");
   int64_t all = 0;
@@ -94,18 +133,22 @@ BucketPlan plan_bucket(std::span<const BucketTensor> tensors, int ranks, int64_t
             "the bucket's elements are beyond 2^60; make several buckets");
     all += tensor.elements;
   }
-  checked_product(all + align, 2 * int64_t{ranks}, "the size of the whole buffer");
+  checked_product(checked_sum(all, align, "the bucket with its padding"), 2 * (int64_t{ranks} + 4),
+                  "the size of the whole buffer");
   // With one share for everything the bucket fits: the search ends.
-  for (int64_t share = (all + ranks - 1) / ranks;; ++share) {
-    share = next_share(tensors, share, align);
-    if (auto offsets = offsets_for(tensors, ranks, share)) {
-      return {ranks, share, std::move(*offsets), {tensors.begin(), tensors.end()}};
+  const int64_t enough = all + (align - all % align) % align;
+  for (int64_t share = (all + ranks - 1) / ranks;;) {
+    share += (align - share % align) % align;
+    BucketPlacement placement(tensors, ranks, share);
+    if (placement.fits()) {
+      return {ranks, share, placement.take(), {tensors.begin(), tensors.end()}};
     }
+    share = std::min(placement.next(), enough);
   }
 }
 
 std::vector<int> choose_roots(std::span<const int64_t> costs, int ranks) {
-  require(ranks >= 1, ranks, " ranks; give 1 or more");
+  check_ranks(ranks);
   WorkProblem problem;
   problem.bins.resize(at(ranks));
   for (const int64_t cost : costs) {

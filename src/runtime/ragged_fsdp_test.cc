@@ -267,5 +267,50 @@ TEST(RuntimeBucketPlan, MatricesUpdatedAtRootsAreThoseOfOneProcess) {
   });
 }
 
+/// The least share, one after the other, with every tensor as early as it may begin.
+int64_t scanned_share(const std::vector<BucketTensor>& tensors, int ranks, int64_t align) {
+  for (int64_t share = align;; share += align) {
+    int64_t position = 0;
+    bool fits = true;
+    for (const BucketTensor& tensor : tensors) {
+      const auto is_cut_well = [&](int64_t begin) {
+        for (int64_t cut = (begin / share + 1) * share; cut < begin + tensor.elements;
+             cut += share) {
+          if ((cut - begin) % tensor.block != 0) return false;
+        }
+        return true;
+      };
+      while (position < share * ranks && !is_cut_well(position)) ++position;
+      position += tensor.elements;
+      fits = fits && position <= share * ranks;
+    }
+    if (fits) return share;
+  }
+}
+
+TEST(RuntimeBucket, TheShareIsTheLeastOfAll) {
+  std::mt19937 dice(11);
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<BucketTensor> tensors(1 + dice() % 4);
+    for (BucketTensor& tensor : tensors) {
+      tensor.block = 1 + dice() % (dice() % 3 == 0 ? 40 : 6);
+      tensor.elements = tensor.block * (1 + dice() % (dice() % 2 == 0 ? 2 : 9));
+    }
+    const int ranks = 1 + int(dice() % 5);
+    const int64_t align = 1 + dice() % 3;
+    ASSERT_EQ(plan_bucket(tensors, ranks, align).share, scanned_share(tensors, ranks, align)) << i;
+  }
+}
+
+// Muon: matrices stay whole. The time does not grow with their elements.
+TEST(RuntimeBucket, WholeMatricesOfAnySizeArePlanned) {
+  for (const int64_t whole : {int64_t{1} << 28, int64_t{10'000'000'000}, int64_t{1} << 56}) {
+    const std::vector<BucketTensor> three(3, {whole, whole});
+    EXPECT_EQ(plan_bucket(three, 2, 1).share, 2 * whole);
+    const std::vector<BucketTensor> mixed{{whole, whole}, {4096, 1}, {whole, whole}, {7, 7}};
+    EXPECT_EQ(plan_bucket(mixed, 2, 64).share, whole + 2112);  // half of what is small, aligned
+  }
+}
+
 }  // namespace
 }  // namespace tutti::runtime

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,6 +47,35 @@ inline int64_t checked_product(int64_t a, int64_t b, std::string_view what) {
   require(a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &product), what, " is ", a, " * ", b,
           ", which is negative or beyond 2^63 - 1; use smaller counts");
   return product;
+}
+
+/// a + b for counts that are not negative.
+inline int64_t checked_sum(int64_t a, int64_t b, std::string_view what) {
+  int64_t sum = 0;
+  require(a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, &sum), what, " is ", a, " + ", b,
+          ", which is negative or beyond 2^63 - 1; use smaller counts");
+  return sum;
+}
+
+/// A number that was computed as a double, rounded to a whole one.
+inline int64_t checked_round(double value, std::string_view what) {
+  // 2^63 is the first double that is too large; a NaN is not less than anything.
+  require(value > -0x1p63 && value < 0x1p63, what, " is ", value,
+          ", which is not finite or beyond 2^63 - 1; use smaller numbers");
+  return static_cast<int64_t>(std::llround(value));
+}
+
+/// The most ranks of a plan, and the most entries of a list that a plan is made of: beyond them an
+/// input is a slip, and the plan would fill the memory before anybody saw it.
+inline constexpr int64_t kMostRanks = int64_t{1} << 20;
+inline constexpr int64_t kMostParts = int64_t{1} << 24;
+
+inline void check_ranks(int64_t ranks) {
+  require(ranks >= 1 && ranks <= kMostRanks, ranks, " ranks; give 1 or more, at most 2^20");
+}
+/// For a number of parts that is not negative; `what` names them in the plural.
+inline void check_parts(int64_t parts, std::string_view what) {
+  require(parts <= kMostParts, parts, " ", what, " are beyond 2^24; plan a smaller problem");
 }
 
 /// Throws what the library below says about a call that failed.

@@ -92,12 +92,32 @@ Resharding reshard(const Sharding& from, const Sharding& to) {
       const int holder = source_for(*interval, from, wanted.rank);
       const Shard& source = from.shards[at(holder)];
       add(result.parcels,
-          {source.rank, wanted.rank, from_offsets[at(holder)] + position - source.begin,
+          {source.rank, wanted.rank, from_offsets[at(holder)] + (position - source.begin),
            to_offsets[t] + done, length});
       done += length;
     }
   }
   return result;
+}
+
+void validate(const Resharding& r) {
+  require(r.ranks >= 1 && std::ssize(r.source_sizes) == r.ranks &&
+              std::ssize(r.target_sizes) == r.ranks,
+          "a resharding of ", r.ranks, " ranks has ", r.source_sizes.size(), " source sizes and ",
+          r.target_sizes.size(), " target sizes; give one a rank");
+  for (int rank = 0; rank < r.ranks; ++rank) {
+    require(r.source_sizes[at(rank)] >= 0 && r.target_sizes[at(rank)] >= 0, "rank ", rank,
+            " has a buffer of a negative size");
+  }
+  for (const Parcel& p : r.parcels) {
+    require(p.source >= 0 && p.source < r.ranks && p.target >= 0 && p.target < r.ranks,
+            "a parcel from rank ", p.source, " to ", p.target, " leaves ", r.ranks, " ranks");
+    require(p.length > 0 && p.source_offset >= 0 && p.target_offset >= 0 &&
+                p.length <= r.source_sizes[at(p.source)] - p.source_offset &&
+                p.length <= r.target_sizes[at(p.target)] - p.target_offset,
+            "a parcel of ", p.length, " elements from rank ", p.source, " at ", p.source_offset,
+            " to rank ", p.target, " at ", p.target_offset, " leaves their buffers or is empty");
+  }
 }
 
 Resharding reverse(const Resharding& resharding) {
@@ -117,7 +137,10 @@ Resharding reverse(const Resharding& resharding) {
 
 int64_t moved(const Resharding& resharding) {
   int64_t elements = 0;
-  for (const Parcel& p : resharding.parcels) elements += p.source != p.target ? p.length : 0;
+  for (const Parcel& p : resharding.parcels) {
+    if (p.source == p.target) continue;
+    elements = checked_sum(elements, p.length, "the number of elements that move");
+  }
   return elements;
 }
 

@@ -76,7 +76,9 @@ class RingSide {
 void check(const RingSpec& spec) {
   require(spec.nodes >= 1 && spec.gpus >= 1, spec.nodes, " nodes of ", spec.gpus,
           " gpus; give 1 or more of each");
-  checked_product(spec.nodes, spec.gpus, "the number of ranks");
+  const int64_t ranks = checked_product(spec.nodes, spec.gpus, "the number of ranks");
+  check_ranks(ranks);
+  check_parts(ranks * ranks, "steps of all ranks");
   require(spec.compute >= Nanoseconds(0) && spec.intra >= Nanoseconds(0) &&
               spec.inter >= Nanoseconds(0) && spec.prologue >= Nanoseconds(0),
           "a time of the ring is negative");
@@ -237,6 +239,7 @@ Timeline two_level_ring(const RingSpec& spec) {
 
 RingBalance ring_balance(const Sharding& blocks, std::span<const int64_t> offsets) {
   validate(blocks);
+  check_parts(blocks.size, "blocks");
   require(blocks.copies == 1, "the blocks are held by ", blocks.copies, " ranks; give each one");
   std::vector<int> owner(at(blocks.size));
   for (const Shard& shard : blocks.shards) {

@@ -1,7 +1,9 @@
 #include "tutti/runtime/routed.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstddef>
+#include <map>
+#include <utility>
 
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
@@ -9,16 +11,57 @@
 namespace tutti::runtime {
 namespace {
 
+int64_t part_of(int64_t whole, int64_t parts, int64_t of) {
+  return static_cast<int64_t>(static_cast<__int128>(whole) * parts / of);
+}
+
 void check_nodes(int ranks, int ranks_per_node) {
   require(ranks_per_node >= 1 && ranks % ranks_per_node == 0, ranks,
           " ranks are not whole nodes of ", ranks_per_node, " ranks");
 }
 
-/// A relay for the piece: the i-th rank of the node from this rank on.
-int proxy(int rank, int i, int ranks_per_node) {
-  const int node = rank / ranks_per_node;
-  return node * ranks_per_node + (rank % ranks_per_node + i) % ranks_per_node;
-}
+/// Which rank of a node relays each piece of a message: one on each card in turn.
+class CardMap {
+ public:
+  explicit CardMap(const NodeShape& nodes) : per_node_(nodes.ranks_per_node) {
+    require(nodes.nics_per_node >= 1, nodes.nics_per_node, " cards of a node; give 1 or more");
+    require(nodes.card_of.empty() || std::ssize(nodes.card_of) == per_node_, "the cards of ",
+            nodes.card_of.size(), " places of a node are known and there are ", per_node_,
+            "; name the card of each, or of none");
+    std::map<int, std::vector<int>> places;  // of each card that has some
+    for (int place = 0; place < per_node_; ++place) {
+      const int card = nodes.card_of.empty()
+                           ? static_cast<int>(int64_t{place} * nodes.nics_per_node / per_node_)
+                           : nodes.card_of[at(place)];
+      require(card >= 0 && card < nodes.nics_per_node, "place ", place, " of a node has card ",
+              card, ", there are ", nodes.nics_per_node);
+      own_.emplace_back(card, std::ssize(places[card]));
+      places[card].push_back(place);
+    }
+    for (auto& [card, ranks] : places) {
+      for (auto& [known, turn] : own_) {
+        if (known == card) known = static_cast<int>(places_.size());
+      }
+      places_.push_back(std::move(ranks));
+    }
+  }
+
+  /// Cards that some rank uses.
+  int cards() const { return static_cast<int>(places_.size()); }
+
+  /// Ranks that share a card take different relays on the next one, where it has as many.
+  int proxy(int rank, int piece) const {
+    const auto [card, turn] = own_[at(rank % per_node_)];
+    if (piece == 0) return rank;
+    const std::vector<int>& ranks = places_[at((card + piece) % cards())];
+    return rank / per_node_ * per_node_ + ranks[at(turn) % ranks.size()];
+  }
+
+ private:
+  int per_node_;
+  std::vector<std::vector<int>> places_;        // of each card
+  std::vector<std::pair<int, ptrdiff_t>> own_;  // of each place: its card, and its turn there
+};
 
 /// Hands tokens from ranks with too many to ranks with too few.
 class Remapping {
@@ -76,9 +119,11 @@ class Remapping {
 
 RoutedResharding routed(const Resharding& resharding, const NodeShape& nodes, int proxies) {
   check_nodes(resharding.ranks, nodes.ranks_per_node);
-  require(proxies >= 1 && proxies <= nodes.nics_per_node && proxies <= nodes.ranks_per_node,
-          proxies, " proxies for ", nodes.nics_per_node, " cards and ", nodes.ranks_per_node,
-          " ranks of a node; give at least 1 and at most as many as either");
+  validate(resharding);
+  const CardMap map(nodes);
+  require(proxies >= 1 && proxies <= map.cards(), proxies, " proxies for ", map.cards(),
+          " cards that ranks of a node use (", nodes.nics_per_node, " cards, ",
+          nodes.ranks_per_node, " ranks); give at least 1 and at most as many");
   const int per_node = nodes.ranks_per_node;
   RoutedResharding result;
   for (Resharding* step : {&result.direct, &result.dispatch, &result.cross, &result.combine}) {
@@ -91,17 +136,17 @@ RoutedResharding routed(const Resharding& resharding, const NodeShape& nodes, in
       continue;
     }
     for (int i = 0; i < proxies; ++i) {
-      const int64_t begin = parcel.length * i / proxies;
-      const int64_t length = parcel.length * (i + 1) / proxies - begin;
+      const int64_t begin = part_of(parcel.length, i, proxies);
+      const int64_t length = part_of(parcel.length, i + 1, proxies) - begin;
       if (length == 0) continue;
-      const int a = proxy(parcel.source, i, per_node), b = proxy(parcel.target, i, per_node);
+      const int a = map.proxy(parcel.source, i), b = map.proxy(parcel.target, i);
       result.dispatch.parcels.push_back(
           {parcel.source, a, parcel.source_offset + begin, out[at(a)], length});
       result.cross.parcels.push_back({a, b, out[at(a)], in[at(b)], length});
       result.combine.parcels.push_back(
           {b, parcel.target, in[at(b)], parcel.target_offset + begin, length});
-      out[at(a)] += length;
-      in[at(b)] += length;
+      out[at(a)] = checked_sum(out[at(a)], length, "what a rank relays");
+      in[at(b)] = checked_sum(in[at(b)], length, "what a rank relays");
     }
   }
   result.direct.source_sizes = result.dispatch.source_sizes = resharding.source_sizes;
@@ -115,7 +160,10 @@ Nanoseconds routed_time(Bytes message, int proxies, const LinkClass& nic, const 
   require(proxies >= 1, proxies, " proxies; give 1 or more");
   const Nanoseconds across = message_time(nic, message / proxies);
   if (proxies == 1) return across;
-  return across + message_time(intra, Bytes(message.value * (proxies - 1) / proxies)) * 2;
+  const Bytes relayed(part_of(message.value, proxies - 1, proxies));
+  const std::string_view what = "the time of a routed message";
+  return Nanoseconds(checked_sum(
+      across.value, checked_product(message_time(intra, relayed).value, 2, what), what));
 }
 
 Resharding remap(std::span<const int64_t> have, std::span<const int64_t> want, int ranks_per_node) {
@@ -126,8 +174,8 @@ Resharding remap(std::span<const int64_t> have, std::span<const int64_t> want, i
   for (size_t r = 0; r < have.size(); ++r) {
     require(have[r] >= 0 && want[r] >= 0, "rank ", r, " has ", have[r], " tokens and wants ",
             want[r], "; give 0 or more");
-    present += have[r];
-    wanted += want[r];
+    present = checked_sum(present, have[r], "the number of tokens");
+    wanted = checked_sum(wanted, want[r], "the number of wanted tokens");
   }
   require(present == wanted, "the ranks have ", present, " tokens and want ", wanted,
           "; a remap neither makes nor drops tokens");

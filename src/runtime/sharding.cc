@@ -11,7 +11,7 @@ namespace tutti::runtime {
 namespace {
 
 void check_sizes(int64_t size, int ranks) {
-  require(ranks >= 1, ranks, " ranks; a sharding needs 1 or more");
+  check_ranks(ranks);
   require(size >= 0, "the size ", size, " is negative");
 }
 
@@ -129,8 +129,8 @@ Sharding blocks(std::span<const int64_t> lengths, int64_t block, std::span<const
   size_t next = 0;
   int64_t begin = 0;
   for (const int64_t length : lengths) {
-    for (int64_t done = 0; done < length; done += block, ++next) {
-      const int64_t piece = std::min(block, length - done);
+    for (int64_t done = 0, piece = 0; done < length; done += piece, ++next) {
+      piece = std::min(block, length - done);
       require(next < owner.size(), "there are only ", owner.size(), " owners; give one a block");
       require(owner[next] >= 0 && owner[next] < ranks, "block ", next, " is owned by rank ",
               owner[next], ", there are ", ranks);
@@ -159,6 +159,7 @@ Sharding striped(int64_t size, int ranks, int64_t stripe) {
   require(stripe >= 1, "the stripe ", stripe, " is not positive");
   require(size % stripe == 0, "the stripe ", stripe, " does not divide ", size,
           " elements; pad them or change the stripe");
+  check_parts(size / stripe, "stripes");
   Sharding sharding{ranks, size, stripe, 1, {}};
   for (int64_t b = 0; b < size / stripe; ++b) {
     add(sharding, {static_cast<int>(b % ranks), b * stripe, stripe});

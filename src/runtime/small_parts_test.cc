@@ -258,8 +258,20 @@ TEST(RuntimePartialSoftmax, MaskedRowsGiveZeroAndNaNIsRefused) {
   EXPECT_EQ(acc, some);
   merge(acc, none);
   EXPECT_EQ(acc, some);
-  const std::vector<double> bad{1, 2, std::nan("")};
-  EXPECT_REFUSED(merge(acc, bad), "is NaN");
+  // 0/0 in a kernel: what the row holds does not count, on either side.
+  std::vector<double> masked{std::nan(""), kInfinity, -kInfinity};
+  merge(acc, masked);
+  EXPECT_EQ(acc, some);
+  merge(masked, none);
+  EXPECT_EQ(masked, none);
+  masked[0] = std::nan("");
+  merge(masked, some);
+  EXPECT_EQ(masked, some);
+  const std::vector<double> bad{1, 2, std::nan("")}, huge{1, 2, kInfinity};
+  EXPECT_REFUSED(merge(acc, bad), "is nan");
+  EXPECT_REFUSED(merge(acc, huge), "is inf");
+  std::vector<double> full = huge;
+  EXPECT_REFUSED(merge(full, some), "is inf");
   EXPECT_REFUSED(merge_partials(std::span(acc).first(2), std::span(acc).last(1),
                                 std::span(some).first(1), std::span(some).last(1)),
                  "one shape");

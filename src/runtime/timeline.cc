@@ -12,30 +12,6 @@
 namespace tutti::runtime {
 namespace {
 
-History simulate_graph(const Timeline& timeline, const TimelineGraph& graph) {
-  History history;
-  history.spans.resize(timeline.tasks.size());
-  for (const int meeting : graph.order) {
-    const std::vector<int>& together = graph.meetings[at(meeting)];
-    Nanoseconds begin{0}, duration{0};
-    for (const int t : together) {
-      Nanoseconds& ready = history.spans[at(t)].ready;
-      const auto wait_for = [&](int other) {
-        ready = std::max(ready, history.spans[at(other)].end);
-      };
-      if (graph.previous[at(t)] >= 0) wait_for(graph.previous[at(t)]);
-      for (const int before : timeline.tasks[at(t)].after) wait_for(before);
-      begin = std::max(begin, ready);
-      duration = std::max(duration, timeline.tasks[at(t)].duration);
-    }
-    for (const int t : together) {
-      history.spans[at(t)].begin = begin;
-      history.spans[at(t)].end = begin + duration;
-    }
-  }
-  return history;
-}
-
 void check_items(const Timeline& timeline, std::vector<Finding>& findings) {
   std::vector<int> done(at(std::max<int64_t>(timeline.items, 0)), 0);
   for (size_t t = 0; t < timeline.tasks.size(); ++t) {
@@ -54,15 +30,22 @@ void check_items(const Timeline& timeline, std::vector<Finding>& findings) {
   }
 }
 
-void check_memory(const Timeline& timeline, const History& history,
-                  std::vector<Finding>& findings) {
+void check_memory(const Timeline& timeline, const HappensBefore& order,
+                  const std::vector<std::vector<int>>& of_ranks, std::vector<Finding>& findings) {
   if (timeline.memory <= Bytes(0)) return;
-  const Summary summary = summarize(timeline, history);
-  for (size_t r = 0; r < summary.ranks.size(); ++r) {
-    if (summary.ranks[r].peak <= timeline.memory) continue;
+  for (size_t r = 0; r < of_ranks.size(); ++r) {
+    if (of_ranks[r].empty()) continue;
+    // An order that other ranks make can only lessen what a rank holds at one time.
+    Bytes most = most_memory(timeline, of_ranks[r], order.by_itself());
+    if (most > timeline.memory) {
+      most = most_memory(timeline, of_ranks[r], order.across(of_ranks[r].front()));
+    }
+    if (most <= timeline.memory) continue;
     findings.push_back({6, -1,
-                        words("rank ", r, " needs ", summary.ranks[r].peak.value,
-                              " bytes at its peak, the limit is ", timeline.memory.value)});
+                        words("rank ", r, " may need ", most.value,
+                              " bytes at one time, in some "
+                              "order of its tracks that nothing forbids; the limit is ",
+                              timeline.memory.value)});
   }
 }
 
@@ -71,7 +54,9 @@ struct BufferAccess {
   bool writes;
 };
 
-void check_buffer(const Timeline& timeline, const HappensBefore& order,
+/// The accesses to one buffer; `before(a, b)` says whether a ends before b begins.
+template <class Before>
+void check_buffer(const Timeline& timeline, const Before& before,
                   const std::vector<BufferAccess>& accesses, std::vector<Finding>& findings) {
   const auto name = [&](int t) { return std::string_view(timeline.tasks[at(t)].name); };
   for (size_t i = 0; i < accesses.size(); ++i) {
@@ -80,9 +65,9 @@ void check_buffer(const Timeline& timeline, const HappensBefore& order,
     for (size_t j = 0; j < accesses.size(); ++j) {
       const BufferAccess& b = accesses[j];
       if (b.task == a.task) continue;
-      is_written = is_written || (b.writes && order.ends_before(b.task, a.task));
+      is_written = is_written || (b.writes && before(b.task, a.task));
       if (j < i || (!a.writes && !b.writes)) continue;
-      if (order.ends_before(a.task, b.task) || order.ends_before(b.task, a.task)) continue;
+      if (before(a.task, b.task) || before(b.task, a.task)) continue;
       findings.push_back(
           {7, b.task,
            words("tasks '", name(a.task), "' and '", name(b.task), "' of rank ",
@@ -97,21 +82,27 @@ void check_buffer(const Timeline& timeline, const HappensBefore& order,
   }
 }
 
-void check_buffers(const Timeline& timeline, const TimelineGraph& graph,
-                   std::vector<Finding>& findings) {
-  const HappensBefore order(timeline, graph);
-  std::map<std::pair<int, int>, std::vector<BufferAccess>> accesses;
-  for (int t = 0; t < std::ssize(timeline.tasks); ++t) {
-    const TimelineTask& task = timeline.tasks[at(t)];
-    for (const int buffer : task.writes) accesses[{task.rank, buffer}].push_back({t, true});
-    for (const int buffer : task.reads) {
+void check_buffers(const Timeline& timeline, const HappensBefore& order,
+                   const std::vector<std::vector<int>>& of_ranks, std::vector<Finding>& findings) {
+  for (const std::vector<int>& tasks : of_ranks) {
+    std::map<int, std::vector<BufferAccess>> accesses;
+    for (const int t : tasks) {
+      const TimelineTask& task = timeline.tasks[at(t)];
+      for (const int buffer : task.writes) accesses[buffer].push_back({t, true});
       // A task that reads and writes a buffer needs a writer before it, too: its read is an access
       // of its own.
-      accesses[{task.rank, buffer}].push_back({t, false});
+      for (const int buffer : task.reads) accesses[buffer].push_back({t, false});
     }
-  }
-  for (const auto& [where, of_buffer] : accesses) {
-    check_buffer(timeline, order, of_buffer, findings);
+    for (const auto& [buffer, of_buffer] : accesses) {
+      std::vector<Finding> found;
+      check_buffer(
+          timeline, [&](int a, int b) { return order.ends_before_by_itself(a, b); }, of_buffer,
+          found);
+      if (found.empty()) continue;
+      // Messages of other ranks may order what the rank's own tracks do not.
+      check_buffer(
+          timeline, [&](int a, int b) { return order.ends_before(a, b); }, of_buffer, findings);
+    }
   }
 }
 
@@ -148,12 +139,11 @@ int64_t common_length(const Intervals& a, const Intervals& b) {
   return length;
 }
 
-Bytes peak_of(const Timeline& timeline, const History& history, int rank) {
+Bytes peak_of(const Timeline& timeline, const History& history, const std::vector<size_t>& tasks) {
   // (time, change); at one time what is freed comes first: its task has ended.
   std::vector<std::pair<int64_t, int64_t>> changes;
-  for (size_t t = 0; t < timeline.tasks.size(); ++t) {
+  for (const size_t t : tasks) {
     const TimelineTask& task = timeline.tasks[t];
-    if (task.rank != rank) continue;
     if (task.acquires.value > 0) {
       changes.emplace_back(history.spans[t].ready.value, task.acquires.value);
     }
@@ -191,8 +181,10 @@ std::vector<Finding> check(const Timeline& timeline) {
   check_items(timeline, findings);
   // Without an order there are no times and nothing is before anything.
   if (graph.meetings.empty() || graph.order.size() != graph.meetings.size()) return findings;
-  check_memory(timeline, simulate_graph(timeline, graph), findings);
-  check_buffers(timeline, graph, findings);
+  const std::vector<std::vector<int>> of_ranks = tasks_by_rank(timeline, graph);
+  const HappensBefore order(timeline, std::move(graph));
+  check_memory(timeline, order, of_ranks, findings);
+  check_buffers(timeline, order, of_ranks, findings);
   return findings;
 }
 
@@ -206,25 +198,24 @@ void expect_sound(const Timeline& timeline) {
                     findings.size() > 1 ? " more findings)" : ""));
 }
 
-History simulate(const Timeline& timeline) {
-  const TimelineGraph graph = graph_of(timeline);
-  if (!graph.findings.empty()) {
-    throw Error(ErrorKind::kInvalidInput, graph.findings.front().sentence);
-  }
-  return simulate_graph(timeline, graph);
-}
-
 Summary summarize(const Timeline& timeline, const History& history) {
   require(history.spans.size() == timeline.tasks.size(), "the history has ", history.spans.size(),
           " spans and the timeline ", timeline.tasks.size(), " tasks; they do not belong together");
   Summary summary;
   for (const TaskSpan& span : history.spans)
     summary.makespan = std::max(summary.makespan, span.end);
-  for (int rank = 0; rank < timeline.ranks; ++rank) {
+  std::vector<std::vector<size_t>> of_ranks(at(std::max(0, timeline.ranks)));
+  for (size_t t = 0; t < timeline.tasks.size(); ++t) {
+    const int rank = timeline.tasks[t].rank;
+    require(rank >= 0 && rank < timeline.ranks, "task '", timeline.tasks[t].name, "' is on rank ",
+            rank, ", there are ", timeline.ranks);
+    of_ranks[at(rank)].push_back(t);
+  }
+  for (const std::vector<size_t>& tasks : of_ranks) {
     Intervals computing, communicating;
-    for (size_t t = 0; t < timeline.tasks.size(); ++t) {
+    for (const size_t t : tasks) {
       const TimelineTask& task = timeline.tasks[t];
-      if (task.rank != rank || task.kind == TaskKind::kCopy) continue;
+      if (task.kind == TaskKind::kCopy) continue;
       (communicates(task.kind) ? communicating : computing)
           .emplace_back(history.spans[t].begin.value, history.spans[t].end.value);
     }
@@ -235,7 +226,7 @@ Summary summarize(const Timeline& timeline, const History& history) {
     own.communicating = Nanoseconds(length_of(communicating));
     own.exposed = own.communicating - Nanoseconds(common_length(computing, communicating));
     own.idle = summary.makespan - own.computing;
-    own.peak = peak_of(timeline, history, rank);
+    own.peak = peak_of(timeline, history, tasks);
     summary.ranks.push_back(own);
   }
   return summary;
@@ -252,7 +243,7 @@ uint64_t fingerprint(const Timeline& timeline) {
     for (const int64_t word :
          {int64_t{task.rank}, int64_t(task.track), int64_t(task.kind), task.duration.value,
           int64_t{task.channel}, task.bytes.value, task.chunk.value, int64_t{task.tag},
-          task.acquires.value, task.releases.value, task.item}) {
+          task.acquires.value, task.releases.value, task.item, int64_t{task.link}}) {
       print.add(word);
     }
     for (const std::vector<int>* list : {&task.after, &task.reads, &task.writes}) {

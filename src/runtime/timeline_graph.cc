@@ -11,6 +11,8 @@
 namespace tutti::runtime {
 namespace {
 
+constexpr int64_t kMostSum = int64_t{1} << 59;
+
 /// Fills in the graph, step by step; each step needs the one before.
 class GraphMaker {
  public:
@@ -18,6 +20,7 @@ class GraphMaker {
 
   TimelineGraph make() {
     check_fields();
+    if (graph_.findings.empty()) check_sums();
     if (!graph_.findings.empty()) return std::move(graph_);
     find_previous();
     find_meetings();
@@ -32,6 +35,19 @@ class GraphMaker {
   }
   const TimelineTask& task(int t) const { return timeline_.tasks[at(t)]; }
   std::string_view name(int t) const { return task(t).name; }
+
+  /// All tasks together hold and take so little that no sum of some of them overflows.
+  void check_sums() {
+    int64_t sums[4] = {};
+    for (const TimelineTask& work : timeline_.tasks) {
+      const int64_t parts[4] = {work.duration.value, work.acquires.value, work.releases.value,
+                                work.bytes.value};
+      for (size_t i = 0; i < 4; ++i) {
+        if (!__builtin_add_overflow(sums[i], parts[i], &sums[i]) && sums[i] <= kMostSum) continue;
+        return found(2, -1, "the times, sizes or memory of all tasks are beyond 2^59 together");
+      }
+    }
+  }
 
   void check_fields() {
     const int tasks = static_cast<int>(timeline_.tasks.size());
@@ -189,34 +205,54 @@ class GraphMaker {
 
 TimelineGraph graph_of(const Timeline& timeline) { return GraphMaker(timeline).make(); }
 
-HappensBefore::HappensBefore(const Timeline& timeline, const TimelineGraph& graph)
-    : chains_(at(timeline.ranks) * kTracks),
-      position_(timeline.tasks.size(), 0),
-      at_begin_(timeline.tasks.size() * chains_, 0),
-      at_end_(at_begin_) {
-  for (size_t t = 0; t < timeline.tasks.size(); ++t) {
-    const TimelineTask& task = timeline.tasks[t];
-    chain_.push_back(at(task.rank) * kTracks + at(static_cast<int>(task.track)));
-    const int previous = graph.previous[t];
-    if (previous >= 0) position_[t] = position_[at(previous)] + 1;
-  }
+std::vector<std::vector<int>> tasks_by_rank(const Timeline& timeline, const TimelineGraph& graph) {
+  std::vector<std::vector<int>> tasks(at(timeline.ranks));
   for (const int meeting : graph.order) {
-    for (const int t : graph.meetings[at(meeting)]) {
-      if (graph.previous[at(t)] >= 0) join(at_begin_, at(t), at_end_, at(graph.previous[at(t)]));
-      for (const int b : timeline.tasks[at(t)].after) join(at_begin_, at(t), at_end_, at(b));
-    }
-    for (const int t : graph.meetings[at(meeting)]) {
-      for (const int with : graph.meetings[at(meeting)]) join(at_end_, at(t), at_begin_, at(with));
-      int32_t& own = at_end_[at(t) * chains_ + chain_of(t)];
-      own = std::max(own, position_[at(t)] + 1);
-    }
+    for (const int t : graph.meetings[at(meeting)])
+      tasks[at(timeline.tasks[at(t)].rank)].push_back(t);
   }
+  return tasks;
 }
 
-void HappensBefore::join(std::vector<int32_t>& into, size_t to, const std::vector<int32_t>& from,
-                         size_t what) {
-  for (size_t c = 0; c < chains_; ++c) {
-    into[to * chains_ + c] = std::max(into[to * chains_ + c], from[what * chains_ + c]);
+HappensBefore::HappensBefore(const Timeline& timeline, TimelineGraph graph)
+    : timeline_(timeline), graph_(std::move(graph)), position_(timeline.tasks.size(), 0) {
+  for (size_t t = 0; t < timeline.tasks.size(); ++t) {
+    const int previous = graph_.previous[t];
+    if (previous >= 0) position_[t] = position_[at(previous)] + 1;
+  }
+  walk(own_, -1);
+}
+
+const HappensBefore::Clocks& HappensBefore::across(int task) const {
+  const int rank = timeline_.tasks[at(task)].rank;
+  if (across_of_ != rank) {
+    walk(across_, rank);
+    across_of_ = rank;
+  }
+  return across_;
+}
+
+void HappensBefore::walk(Clocks& clocks, int rank) const {
+  const auto join = [](Clock& into, const Clock& from) {
+    for (size_t c = 0; c < into.size(); ++c) into[c] = std::max(into[c], from[c]);
+  };
+  clocks.at_begin.assign(timeline_.tasks.size(), {});
+  clocks.at_end.assign(timeline_.tasks.size(), {});
+  for (const int meeting : graph_.order) {
+    Clock together{};  // all that any member of the meeting has waited for
+    for (const int t : graph_.meetings[at(meeting)]) {
+      Clock& begin = clocks.at_begin[at(t)];
+      if (graph_.previous[at(t)] >= 0) join(begin, clocks.at_end[at(graph_.previous[at(t)])]);
+      for (const int before : timeline_.tasks[at(t)].after) join(begin, clocks.at_end[at(before)]);
+      join(together, begin);
+    }
+    for (const int t : graph_.meetings[at(meeting)]) {
+      Clock& end = clocks.at_end[at(t)];
+      end = rank < 0 ? clocks.at_begin[at(t)] : together;
+      if (rank >= 0 && timeline_.tasks[at(t)].rank != rank) continue;
+      int32_t& own = end[at(track_of(t))];
+      own = std::max(own, position_[at(t)] + 1);
+    }
   }
 }
 

@@ -76,6 +76,9 @@ TEST(RuntimePipeline, RefusesWhatCannotBeScheduled) {
   EXPECT_REFUSED(pipeline(spec), "choose one between");
   spec.group = 6;
   EXPECT_REFUSED(pipeline(spec), "a last group of 2");
+  EXPECT_REFUSED(pipeline(spec_of(6, 3, 2)), "3 micro-batches for 6 ranks with 2 chunks each");
+  spec.group = -1;
+  EXPECT_REFUSED(pipeline(spec), "groups of -1");
   spec.group = 0;
   spec.layers = 12;
   EXPECT_REFUSED(pipeline(spec), "12 layers are not a multiple");
@@ -308,8 +311,9 @@ TEST(RuntimeFsdp, PrefetchHidesGathersThatAreShorterThanTheWork) {
   // The first gather and the last scatter have nothing to hide behind.
   EXPECT_EQ(makespan(fsdp(spec)), 2 + 4 * 3 + 4 * 6 + 2);
   // Without prefetch every gather is exposed, but the last layer's second one, which there is not.
+  // In the backward pass each shares the link with the scatter of the layer before.
   spec.prefetch = 0;
-  EXPECT_EQ(makespan(fsdp(spec)), 4 * (2 + 3) + 6 + 3 * (2 + 6) + 2);
+  EXPECT_EQ(makespan(fsdp(spec)), 4 * (2 + 3) + 6 + 3 * (2 + 2 + 6) + 2);
   spec.prefetch = 1;
   spec.memory = Bytes(4 * spec.layer.value);  // two gathered, two gradients
   EXPECT_EQ(said(check(fsdp(spec))), "");
@@ -319,6 +323,115 @@ TEST(RuntimeFsdp, PrefetchHidesGathersThatAreShorterThanTheWork) {
   EXPECT_REFUSED(fsdp(spec), "pad it");
   spec.prefetch = -1;
   EXPECT_REFUSED(fsdp(spec), "gathers nothing ahead");
+}
+
+// Gathers and scatters are on two tracks and one link: together they take the time of both.
+TEST(RuntimeFsdp, GathersAndScattersShareTheLink) {
+  FsdpSpec spec;
+  spec.ranks = 2;
+  spec.layers = 16;
+  spec.forward = Nanoseconds(1);
+  spec.backward = Nanoseconds(2);
+  spec.gather = spec.scatter = Nanoseconds(1500 * kUnit);
+  EXPECT_NEAR(makespan(fsdp(spec)), (31 + 16) * 1500, 1);
+}
+
+/// Two messages from rank 0 to rank 1 and one back, all at once, on links of the ranks.
+Timeline three_messages(int link) {
+  Timeline timeline;
+  timeline.ranks = 2;
+  timeline.channels = {RankSet({0, 1}), RankSet({0, 1}), RankSet({1, 0})};
+  const Track tracks[] = {Track::kCommHigh, Track::kCommLow, Track::kCopy};
+  for (int c = 0; c < 3; ++c) {
+    for (const bool sends : {true, false}) {
+      TimelineTask task;
+      task.rank = (c == 2) != sends ? 0 : 1;
+      task.track = tracks[c];
+      task.kind = sends ? TaskKind::kSend : TaskKind::kRecv;
+      task.channel = c;
+      task.duration = Nanoseconds(c == 0 ? 30 : 10);
+      task.link = link;
+      timeline.tasks.push_back(task);
+    }
+  }
+  return timeline;
+}
+
+TEST(RuntimeTimeline, WhatSharesADirectionOfALinkSharesItsRate) {
+  const auto ends = [](const Timeline& timeline) {
+    const History history = simulate(timeline);
+    std::vector<int64_t> ends;
+    for (const size_t t : {0, 2, 4}) ends.push_back(history.spans[t].end.value);
+    return ends;
+  };
+  EXPECT_EQ(said(check(three_messages(0))), "");
+  EXPECT_EQ(ends(three_messages(-1)), (std::vector<int64_t>{30, 10, 10}));
+  // Half the rate each for 20 ns, then the long one alone; the third goes the other way.
+  EXPECT_EQ(ends(three_messages(0)), (std::vector<int64_t>{40, 20, 10}));
+  Timeline apart = three_messages(0);
+  apart.tasks[2].link = apart.tasks[3].link = 1;
+  EXPECT_EQ(ends(apart), (std::vector<int64_t>{30, 10, 10}));
+}
+
+// Rule 6 is about every order that is allowed, not about the times of one simulation.
+TEST(RuntimeTimeline, MemoryIsCheckedInEveryOrderOfTheTracks) {
+  for (const int64_t first : {10, 25}) {
+    Timeline timeline;
+    timeline.ranks = 1;
+    timeline.memory = Bytes(1);
+    TimelineTask a, wait;
+    a.duration = Nanoseconds(first);
+    a.acquires = a.releases = Bytes(1);
+    wait.track = Track::kCopy;
+    wait.kind = TaskKind::kCopy;
+    wait.duration = Nanoseconds(20);
+    TimelineTask b = wait;
+    b.acquires = b.releases = Bytes(1);
+    timeline.tasks = {a, wait, b};
+    EXPECT_EQ(rules(timeline), (std::set<int>{6}));
+    timeline.memory = Bytes(2);
+    EXPECT_EQ(said(check(timeline)), "");
+    timeline.memory = Bytes(1);
+    timeline.tasks[1].after = {0};
+    EXPECT_EQ(said(check(timeline)), "");
+  }
+}
+
+// Rank 0 may hold what it sends only until rank 1 has answered: an order that only messages make.
+TEST(RuntimeTimeline, WhatOtherRanksOrderCountsForMemoryAndBuffers) {
+  Timeline timeline;
+  timeline.ranks = 2;
+  timeline.channels = {RankSet({0, 1}), RankSet({1, 0})};
+  const auto add = [&](int rank, Track track, TaskKind kind, int channel) -> TimelineTask& {
+    TimelineTask task;
+    task.rank = rank;
+    task.track = track;
+    task.kind = kind;
+    task.channel = channel;
+    task.name = "task " + std::to_string(timeline.tasks.size());
+    return timeline.tasks.emplace_back(task);
+  };
+  TimelineTask& made = add(0, Track::kCompute, TaskKind::kCompute, -1);
+  made.acquires = made.releases = Bytes(1);
+  made.writes = {0};
+  add(0, Track::kCommHigh, TaskKind::kSend, 0).after = {0};
+  add(1, Track::kCommHigh, TaskKind::kRecv, 0);
+  add(1, Track::kCommLow, TaskKind::kSend, 1).after = {2};
+  add(0, Track::kCommLow, TaskKind::kRecv, 1);
+  TimelineTask& again = add(0, Track::kCopy, TaskKind::kCopy, -1);
+  again.after = {4};
+  again.acquires = again.releases = Bytes(1);
+  again.writes = {0};
+  timeline.memory = Bytes(1);
+  EXPECT_EQ(said(check(timeline)), "");
+  timeline.tasks[3].after = {};  // the answer no longer waits for the question
+  EXPECT_EQ(rules(timeline), (std::set<int>{6, 7}));
+}
+
+TEST(RuntimeTimeline, SumsThatWouldOverflowAreAFinding) {
+  Timeline timeline = pipeline(spec_of(2, 2));
+  timeline.tasks[0].duration = timeline.tasks[1].duration = Nanoseconds(INT64_MAX);
+  EXPECT_EQ(rules(timeline), (std::set<int>{2}));
 }
 
 TEST(RuntimeDdp, OverlapLeavesTheLastBucketExposed) {

@@ -31,7 +31,8 @@ void check_slice(const WorkProblem& problem, const WorkSlice& slice) {
 
 void check_problem(const WorkProblem& problem) {
   require(!problem.bins.empty(), "there are no bins; give at least one");
-  int64_t total = 0;
+  check_ranks(std::ssize(problem.bins));
+  int64_t total = 0, memory = 0, moved = 0;
   for (size_t i = 0; i < problem.items.size(); ++i) {
     const WorkItem& item = problem.items[i];
     require(item.units >= 0 && item.unit_cost >= 0 && item.unit_memory >= 0 && item.grain >= 0,
@@ -42,10 +43,14 @@ void check_problem(const WorkProblem& problem) {
     require(item.home >= -1 && item.home < std::ssize(problem.bins), "item ", i, " has home ",
             item.home, ", there are ", problem.bins.size(), " bins");
     const int64_t cost = checked_product(item.units, item.unit_cost, "the cost of an item");
-    checked_product(item.units, item.unit_memory, "the memory of an item");
-    checked_product(item.units, item.move_per_unit.value, "what an item moves");
-    require(cost <= kNoLimit - total, "the cost of all items is beyond 2^63 - 1");
-    total += cost;
+    total = checked_sum(total, cost, "the cost of all items");
+    memory =
+        checked_sum(memory, checked_product(item.units, item.unit_memory, "the memory of an item"),
+                    "the memory of all items");
+    const int64_t rows =
+        checked_product(item.units, item.move_per_unit.value, "what an item moves");
+    moved = checked_sum(moved, checked_sum(item.move_fixed.value, rows, "what an item moves"),
+                        "what all items move");
   }
   for (size_t b = 0; b < problem.bins.size(); ++b) {
     require(problem.bins[b].capacity >= 0 && problem.bins[b].memory >= 0, "bin ", b,
@@ -121,7 +126,8 @@ Judgement judge(const WorkProblem& problem, const Assignment& assignment) {
     const int64_t units = slice.end - slice.begin;
     judgement.loads[at(slice.bin)] += units * item.unit_cost;
     memory[at(slice.bin)] += units * item.unit_memory;
-    judgement.moved += bytes_moved(item, units, slice.bin);
+    judgement.moved = Bytes(checked_sum(
+        judgement.moved.value, bytes_moved(item, units, slice.bin).value, "what slices move"));
     judgement.moves += item.home >= 0 && item.home != slice.bin;
   }
   for (size_t i = 0; i < done.size(); ++i) {

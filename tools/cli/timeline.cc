@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -316,6 +317,11 @@ int timeline_main(int argc, char** argv) {
     } catch (const perf::PerfError& error) {
       std::fprintf(stderr, "tutti timeline: %s\n", error.what());
       return error.exit_code;
+    } catch (const std::bad_alloc&) {
+      std::fprintf(
+          stderr,
+          "tutti timeline: memory ran out; simulate fewer ranks, layers or micro-batches\n");
+      return 2;
     }
   }
   return print_usage(stderr);

@@ -38,6 +38,8 @@ class TUTTI_RUNTIME_API Machine {
   int places_touched(const RankSet& group, int level) const;
 
  private:
+  void check_group(const RankSet& group) const;
+
   std::vector<MachineLevel> levels_;
   int ranks_;
 };

@@ -28,10 +28,10 @@ struct FitCost {
   int64_t layers = 0;
   int64_t hidden = 0;
   std::vector<double> bandwidth;  // of groups of 2, 4, 8 ... ranks
-  int64_t tokens_per_rank = 0;    // that fit into memory
+  int64_t tokens_per_rank = 0;    // that fit into memory; INT64_MAX: no limit
 
   /// One sequence's part of the time of a group of `degree` ranks.
-  double sequence_ms(int64_t length, int degree) const;
+  TUTTI_RUNTIME_API double sequence_ms(int64_t length, int degree) const;
 };
 
 struct SequenceGroup {

@@ -29,7 +29,8 @@ struct ModelShape {
   int64_t vocabulary = 1;
   bool fused_attention = true;
 
-  int64_t parameters() const { return 12 * layers * hidden * hidden + vocabulary * hidden; }
+  /// 12 layers * hidden^2 + vocabulary * hidden. Throws Error beyond 2^63 - 1.
+  TUTTI_RUNTIME_API int64_t parameters() const;
   /// Operations for one token, forward and backward: 6 N + 12 L H Q T.
   double flops_per_token() const {
     return 6.0 * static_cast<double>(parameters()) + 12.0 * static_cast<double>(layers) *

@@ -33,7 +33,7 @@ struct MoeVolume {
   int64_t ranks = 1;  // of ep
 };
 /// The bytes that all ranks send in one step, forward and backward, if routing is uniform:
-/// 8 b s l h k (ep - 1) / ep, in the order of the fields.
+/// 8 b s l h k (ep - 1) / ep, in the order of the fields; where ep does not divide, rounded down.
 TUTTI_RUNTIME_API Bytes dispatch_volume(const MoeVolume& moe);
 
 struct LowRankShape {

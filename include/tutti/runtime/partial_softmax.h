@@ -7,8 +7,8 @@
 // one order, as Exchange does.
 //
 // Units:   an element of the reduction is one row: `width` outputs, then the lse.
-// Errors:  throws Error for an lse that is NaN; rows without any key have lse -infinity and output
-//          0.
+// Errors:  throws Error for an lse that is NaN or +infinity. A row without any key has lse
+//          -infinity; whatever its output holds, NaN too, counts as 0.
 // Threads: any.
 #pragma once
 

@@ -36,6 +36,9 @@ struct Resharding {
   bool operator==(const Resharding&) const = default;
 };
 
+/// Throws Error where a parcel is empty or leaves the ranks or their buffers, or sizes lack.
+TUTTI_RUNTIME_API void validate(const Resharding& resharding);
+
 /// A rank that holds an element in both shardings keeps it. If several ranks hold it in `from`,
 /// they take turns as sources, by target. Between shardings of different numbers of ranks
 /// (checkpoints) the result has the larger number.

@@ -3,11 +3,14 @@
 //
 // A message between nodes is cut into x pieces; each goes to a proxy in its node, over that proxy's
 // card to the proxy's counterpart, and from there to the target. The first piece needs no detour.
+// Ranks that share a card are one proxy, not several.
 // The rule which ranks are proxies, and the remap's order, are reconstructions; times follow the
 // paper.
 //
 // Units:   elements; bytes and nanoseconds in routed_time(). Node = rank / ranks_per_node.
-// Errors:  throws Error: more proxies than cards or ranks of a node, sums that differ.
+// Errors:  throws Error: more proxies than cards with ranks in a node, a place without a known
+// card,
+//          parcels of ranks that are not there, sums that differ.
 // Threads: values.
 #pragma once
 
@@ -23,6 +26,9 @@ namespace tutti::runtime {
 struct NodeShape {
   int ranks_per_node = 1;
   int nics_per_node = 1;
+  /// Which card each place of a node uses, one entry a place. Empty: neighbours share, as many of
+  /// them as there are ranks for a card (card = place * nics_per_node / ranks_per_node).
+  std::vector<int> card_of = {};
 };
 
 /// The same resharding in steps, each run by an Exchange of its own: `direct` from source to target
@@ -34,6 +40,8 @@ struct RoutedResharding {
   Resharding cross;
   Resharding combine;
 };
+/// Proxies have different cards: the first piece leaves by the source's own, the others by the
+/// next ones in turn, each over one of that card's ranks.
 TUTTI_RUNTIME_API RoutedResharding routed(const Resharding& resharding, const NodeShape& nodes,
                                           int proxies);
 

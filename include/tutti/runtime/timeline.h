@@ -54,6 +54,8 @@ struct TimelineTask {
   int tag = 0;     // says which message or collective it is meant to be, equal on all members
   Bytes acquires{0};       // memory from its begin on
   Bytes releases{0};       // memory that is free from its end on
+  int link = -1;           // of its rank, on which communication takes its share of the rate while
+                           // others use it, too; -1: one of its own
   std::vector<int> reads;  // buffers
   std::vector<int> writes;
   int64_t item = -1;  // the work item that it does; -1: none
@@ -77,13 +79,13 @@ struct History {
   std::vector<TaskSpan> spans;
 };
 
-/// A rule that a timeline breaks:
+/// A rule that a timeline breaks (memory and times of all tasks together are below 2^59):
 ///   1  every item is done exactly once
 ///   2  a task is after tasks of its own rank only
 ///   3  sends and receives match in order, tag and bytes
 ///   4  all members of a channel run the same collectives in the same order
 ///   5  no tasks wait for each other in a circle, even if no message is buffered
-///   6  no rank exceeds its memory
+///   6  no rank can exceed its memory, in whatever order that is allowed its tracks advance
 ///   7  two accesses to a buffer, one of them a write, are ordered, and a read follows a write
 /// That all ranks have equal plans is checked by agree() of exchange.h with fingerprint().
 struct Finding {
@@ -95,7 +97,9 @@ TUTTI_RUNTIME_API std::vector<Finding> check(const Timeline& timeline);
 /// Throws Error with the first finding, if there is one.
 TUTTI_RUNTIME_API void expect_sound(const Timeline& timeline);
 
-/// Deterministic, in whole nanoseconds. Tracks do not slow each other down.
+/// Deterministic, in whole nanoseconds. Tasks on one link of a rank share its rate evenly while
+/// they use the same direction of it: a message leaves its sender and comes to its receiver, a
+/// collective does both at each member. Otherwise tracks do not slow each other down.
 TUTTI_RUNTIME_API History simulate(const Timeline& timeline);
 
 struct RankSummary {
