@@ -179,11 +179,13 @@ void check_spec(const AttentionPipelineSpec& spec) {
             " takes negative time");
   }
   check_layer(spec.layer);
-  for (const Nanoseconds time : spec.attention) {
-    checked_product(
-        checked_sum(time.value, spec.layer.before.value + spec.layer.after.value, "a layer's time"),
-        std::max<int64_t>(1, spec.backward), "the time of a backward pass");
+  // The ranks share the attention of all micro-batches that are in the pipeline.
+  int64_t time =
+      checked_sum(spec.layer.before.value + spec.layer.after.value, spec.stages, "a layer's time");
+  for (const Nanoseconds attention : spec.attention) {
+    time = checked_sum(time, attention.value, "the attention of all micro-batches");
   }
+  checked_product(time, std::max<int64_t>(1, spec.backward), "the time of a backward pass");
   const int64_t ticks = 2 * (std::ssize(spec.attention) + spec.stages - 1);
   const int64_t tags = checked_product(
       std::max<int64_t>(ticks * spec.layers, std::ssize(spec.attention) * spec.stages), 2, "tags");

@@ -48,6 +48,7 @@ void check_spec(const GnnSpec& spec) {
   check_parts(checked_product(passes, spec.group, "the passes of all ranks"), "passes");
   for (const Nanoseconds time : {spec.forward, spec.backward, spec.transfer, spec.exchange}) {
     require(time >= Nanoseconds(0), "a time of the graph network is negative");
+    checked_product(time.value, spec.layers, "the time of all layers");
   }
 }
 

@@ -119,7 +119,7 @@ std::string why_not(const ModelShape& model, const TrainingRun& run, const Layou
   if (model.layers % c.pipeline != 0) {
     return words(c.pipeline, " stages do not divide ", model.layers, " layers");
   }
-  if (run.batch % (c.data * c.micro_batch) != 0) {
+  if (run.batch % c.data != 0 || run.batch / c.data % c.micro_batch != 0) {
     return words(c.data, " replicas with micro-batches of ", c.micro_batch,
                  " do not divide a batch of ", run.batch);
   }
