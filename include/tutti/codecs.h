@@ -22,7 +22,7 @@
  *           max(relative * |x|, of_largest * largest, least), as long as |x| <= saturates.
  * Ties:     to the even code, as IEEE 754 rounds; e3m0: to the larger magnitude; log_byte: each
  *           border belongs to the larger magnitude. Of equal magnitudes top_k keeps those with the
- *           lowest indices.
+ *           lowest indices. tuttiCodecEncodeStochastic() rounds at random instead.
  * NaN:      none, bf16 and fp16 keep NaN and infinity, the fp8 formats keep NaN and saturate
  *           infinity, log_byte makes NaN of both. In the others a block that holds one decodes to
  *           NaN; so do the KEPT values of a tile. Encoding refuses what a codec cannot carry,
@@ -86,6 +86,23 @@ TUTTI_API tuttiResult_t tuttiCodecBytes(const tuttiCodec_t* codec, size_t count,
 /* Encodes `count` values. After an error nothing was written. The two must not overlap. */
 TUTTI_API tuttiResult_t tuttiCodecEncode(const tuttiCodec_t* codec, const float* values,
                                          size_t count, void* encoded, int flags);
+/* The random numbers of a stochastic rounding: a function of these numbers and of each value's
+ * index, so results depend neither on threads nor on how an array is cut. */
+typedef struct {
+  size_t size; /* sizeof(tuttiCodecDraws_t) */
+  uint64_t seed;
+  uint64_t step;
+  uint64_t rank;  /* ranks with equal numbers round equally */
+  uint64_t first; /* index of the first value in its array, a multiple of the block */
+} tuttiCodecDraws_t;
+
+/* The same as tuttiCodecEncode() with TUTTI_CODEC_REFUSE, but each value is rounded up or down such
+ * that the mean over many draws is the value: to one of the two next levels, for int8_block and
+ * int4_block. So the error is at most twice the bound above. Other codecs round to nearest only,
+ * which is tuttiUnsupported. */
+TUTTI_API tuttiResult_t tuttiCodecEncodeStochastic(const tuttiCodec_t* codec, const float* values,
+                                                   size_t count, const tuttiCodecDraws_t* draws,
+                                                   void* encoded);
 /* Decodes `count` values. After an error `values` are undefined. */
 TUTTI_API tuttiResult_t tuttiCodecDecode(const tuttiCodec_t* codec, const void* encoded,
                                          size_t count, float* values);

@@ -7,6 +7,7 @@
 
 #include "src/api/caught.h"
 #include "src/api/structure.h"
+#include "src/codecs/bodies.h"
 #include "src/codecs/codec.h"
 
 namespace tutti::api {
@@ -155,6 +156,33 @@ Status encode(const CodedCall& call, void* encoded, int flags) {
   return {};
 }
 
+Status encode_stochastic(const CodedCall& call, const tuttiCodecDraws_t* given, void* encoded) {
+  const Result<Codec> codec = checked(call);
+  if (!codec.ok()) return codec.status();
+  if (Status status = not_null(given, "draws"); !status.ok()) return status;
+  tuttiCodecDraws_t draws{};
+  constexpr size_t kFields[] = {sizeof(tuttiCodecDraws_t)};
+  if (Status status = read_structure(given, kFields, &draws); !status.ok()) return status;
+  const auto& [family, numbers] = codec.value();
+  const codecs::StochasticKernel kernel = family->kernels().stochastic;
+  if (kernel == nullptr) {
+    return Status::unsupported(codec_text(codec.value()) +
+                               " rounds to nearest only; take int8_block or int4_block");
+  }
+  if (draws.first % numbers.block != 0) {
+    return Status::invalid_argument("the first value has index " + std::to_string(draws.first) +
+                                    "; cut arrays at multiples of the block, " +
+                                    std::to_string(numbers.block));
+  }
+  const std::span values(static_cast<const float*>(call.values), call.count);
+  const float limit = family->facts(numbers).accepts;
+  const size_t found = codecs::find_beyond(values, limit);
+  if (found < values.size()) return cannot_carry(codec.value(), found, limit);
+  const uint64_t key = codecs::draw_of(codecs::draw_of(draws.seed, draws.step), draws.rank);
+  kernel(numbers, values, {key, draws.first}, static_cast<std::byte*>(encoded));
+  return {};
+}
+
 Status decode(const CodedCall& call, float* values, codecs::Sink sink) {
   const Result<Codec> codec = checked(call);
   if (!codec.ok()) return codec.status();
@@ -185,9 +213,8 @@ Status encode_with_feedback(const CodedCall& call, const tuttiCodecFeedback_t* g
   }
   if (call.count == 0) return {};
   if (Status status = not_null(state.error, "feedback.error"); !status.ok()) return status;
-  const codecs::Feedback feedback{{state.error, call.count},
-                                  {static_cast<const float*>(call.values), call.count},
-                                  state.beta};
+  const codecs::Feedback feedback{
+      {state.error, call.count}, {static_cast<const float*>(call.values), call.count}, state.beta};
   const float limit = codec.value().family->facts(codec.value().numbers).conserves;
   const size_t found = codecs::find_beyond(feedback, limit);
   if (found < call.count) return cannot_carry(codec.value(), found, limit);
@@ -200,8 +227,8 @@ tuttiResult_t told(const char* call, const Work& work) {
   return caught(nullptr, [&] {
     const Status status = work();
     if (status.ok()) return tuttiSuccess;
-    return report(nullptr, Status(status.code(), std::string(call) + ": " +
-                                                     std::string(status.message())));
+    return report(nullptr,
+                  Status(status.code(), std::string(call) + ": " + std::string(status.message())));
   });
 }
 
@@ -236,6 +263,14 @@ tuttiResult_t tuttiCodecEncode(const tuttiCodec_t* codec, const float* values, s
                                void* encoded, int flags) {
   return told("tuttiCodecEncode", [&] {
     return tutti::api::encode({codec, values, "values", count, encoded}, encoded, flags);
+  });
+}
+
+tuttiResult_t tuttiCodecEncodeStochastic(const tuttiCodec_t* codec, const float* values,
+                                         size_t count, const tuttiCodecDraws_t* draws,
+                                         void* encoded) {
+  return told("tuttiCodecEncodeStochastic", [&] {
+    return tutti::api::encode_stochastic({codec, values, "values", count, encoded}, draws, encoded);
   });
 }
 

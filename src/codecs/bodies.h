@@ -40,6 +40,21 @@ constexpr int32_t level_of(float value, float scale, int levels) {
   return static_cast<int32_t>((held + kRounder) - kRounder);
 }
 
+/// The bits that four values share, from the key of an array and their index over 4.
+constexpr uint64_t draw_of(uint64_t key, uint64_t quarter) {
+  uint64_t bits = key + quarter * 0x9E3779B97F4A7C15u;
+  bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9u;
+  bits = (bits ^ bits >> 27) * 0x94D049BB133111EBu;
+  return bits ^ bits >> 31;
+}
+
+/// A value that is added before rounding to nearest, so that rounding is up as often as its
+/// fraction says: one of 65536 numbers between -1/2 and 1/2.
+constexpr float dither_of(uint64_t key, uint64_t index) {
+  const uint64_t draw = draw_of(key, index / 4) >> (index % 4 * 16) & 0xFFFFu;
+  return (static_cast<float>(draw) + 0.5f) / 65536 - 0.5f;
+}
+
 // ---- powers of two ----
 
 /// A block's largest code stands for 2^(top - 127). NaN and infinity give kPoisonedTop.
@@ -106,8 +121,7 @@ constexpr LogTables make_log_tables() {
     while (field < 127 && borders[field + 1] <= low) ++field;
     tables.fields[key] = field;
     const bool has_border = field < 127 && borders[field + 1] < high;
-    tables.borders[key] =
-        has_border ? borders[field + 1] : std::numeric_limits<float>::infinity();
+    tables.borders[key] = has_border ? borders[field + 1] : std::numeric_limits<float>::infinity();
   }
   return tables;
 }

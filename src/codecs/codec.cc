@@ -61,10 +61,9 @@ Result<Codec> parse_codec(std::string_view text) {
                                     "'; take one of " + listed(names()));
   }
   if (words.size() - 1 > static_cast<size_t>(family->numbers)) {
-    return Status::invalid_argument("'" + std::string(text) + "' has " +
-                                    std::to_string(words.size() - 1) + " numbers, and " +
-                                    std::string(family->name) + " takes " +
-                                    std::to_string(family->numbers));
+    return Status::invalid_argument(
+        "'" + std::string(text) + "' has " + std::to_string(words.size() - 1) + " numbers, and " +
+        std::string(family->name) + " takes " + std::to_string(family->numbers));
   }
   Codec codec{family, family->usual};
   for (size_t i = 1; i < words.size(); ++i) {

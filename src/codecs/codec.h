@@ -29,10 +29,19 @@ inline constexpr int kSinks = 3;
 using EncodeKernel = void (*)(const CodecNumbers&, std::span<const float>, std::byte*);
 using DecodeKernel = bool (*)(const CodecNumbers&, const std::byte*, std::span<float>);
 
+/// Where the random numbers of stochastic rounding come from: a key, and each value's index.
+struct Draws {
+  uint64_t key;
+  uint64_t first;  // the index of the first value, a multiple of the block
+};
+using StochasticKernel = void (*)(const CodecNumbers&, std::span<const float>, const Draws&,
+                                  std::byte*);
+
 /// For the processor at hand.
 struct CodecKernels {
   EncodeKernel encode;
   DecodeKernel decode[kSinks];
+  StochasticKernel stochastic;  // null where rounding is to nearest only
 };
 
 /// As tuttiCodecFacts_t; without a limit `accepts` is NaN.

@@ -26,12 +26,11 @@ class EveryCodec : public testing::TestWithParam<std::string> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec, testing::ValuesIn(all_codecs()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), ':', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryCodec, testing::ValuesIn(all_codecs()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+});
 
 TEST_P(EveryCodec, StaysWithinItsBoundWithEqualBitsOnEveryInstructionSet) {
   for (const size_t size : sizes()) {
@@ -65,9 +64,8 @@ TEST_P(EveryCodec, WorksAtAnyPlaceAndWritesNothingElse) {
                 static_cast<ptrdiff_t>(offset));
       EXPECT_EQ(std::count(room.end() - 9, room.end(), kGuard), 9);
       Values target(size + offset + 3, 7.0f);
-      ASSERT_EQ(
-          tuttiCodecDecode(&codec, room.data() + offset, size, target.data() + offset),
-          tuttiSuccess);
+      ASSERT_EQ(tuttiCodecDecode(&codec, room.data() + offset, size, target.data() + offset),
+                tuttiSuccess);
       EXPECT_EQ(std::count(target.end() - 3, target.end(), 7.0f), 3);
       target.resize(size + offset);
       target.erase(target.begin(), target.begin() + static_cast<ptrdiff_t>(offset));
@@ -125,9 +123,8 @@ TEST_P(EveryCodec, FeedbackLosesNothing) {
         }
         const tuttiCodecFeedback_t feedback{sizeof feedback, error.data(), size, beta, 0};
         EncodedBytes bytes(bytes_of(codec, size));
-        ASSERT_EQ(
-            tuttiCodecEncodeFeedback(&codec, input.data(), size, &feedback, bytes.data()),
-            tuttiSuccess)
+        ASSERT_EQ(tuttiCodecEncodeFeedback(&codec, input.data(), size, &feedback, bytes.data()),
+                  tuttiSuccess)
             << tuttiGetLastError(nullptr);
         EXPECT_EQ(bytes, encode(codec, sums));
         const Values decoded = decode(codec, bytes, size);
@@ -284,9 +281,8 @@ TEST(ShortFloats, EveryCodeComesBack) {
 std::vector<size_t> kept_by_sorting(const Values& tile, size_t kept) {
   std::vector<size_t> order(tile.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::fabs(tile[a]) > std::fabs(tile[b]);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return std::fabs(tile[a]) > std::fabs(tile[b]); });
   order.resize(std::min(kept, order.size()));
   std::sort(order.begin(), order.end());
   return order;

@@ -91,9 +91,8 @@ HWY_INLINE void encode_codes(const typename Body::State& state, std::span<const 
   const hn::ScalableTag<float> d;
   const hn::Rebind<Code, decltype(d)> dc;
   alignas(HWY_MAX_BYTES) Code codes[hn::MaxLanes(d)];
-  const auto coded = [&](hn::Vec<decltype(d)> v) HWY_ATTR {
-    return hn::TruncateTo(dc, Body::code(d, v, state));
-  };
+  const auto coded = [&](hn::Vec<decltype(d)> v)
+                         HWY_ATTR { return hn::TruncateTo(dc, Body::code(d, v, state)); };
   size_t i = 0;
   for (; i + hn::Lanes(d) <= values.size(); i += hn::Lanes(d)) {
     const auto code = coded(hn::LoadU(d, values.data() + i));
@@ -119,9 +118,8 @@ HWY_INLINE void decode_codes(const typename Body::State& state, const std::byte*
   const Bits<decltype(d)> du;
   const hn::Rebind<Code, decltype(d)> dc;
   alignas(HWY_MAX_BYTES) Code codes[hn::MaxLanes(d)] = {};
-  const auto value = [&](hn::Vec<decltype(dc)> code) HWY_ATTR {
-    return Body::value(d, hn::PromoteTo(du, code), state);
-  };
+  const auto value = [&](hn::Vec<decltype(dc)> code)
+                         HWY_ATTR { return Body::value(d, hn::PromoteTo(du, code), state); };
   size_t i = 0;
   for (; i + hn::Lanes(d) <= values.size(); i += hn::Lanes(d)) {
     if constexpr (hn::MaxLanes(d) > 1) {
@@ -222,25 +220,35 @@ HWY_INLINE void decode_run(const typename Body::State& state, const std::byte* i
 
 // ---- arrays ----
 
+/// run(state, index of the first value, values, out) writes the codes of one block.
+template <class Body, class Run>
+HWY_INLINE void encode_blocks(const CodecNumbers& numbers, std::span<const float> values,
+                              std::byte* out, const Run& run) {
+  for (size_t i = 0; i < values.size(); i += numbers.block) {
+    const auto block = values.subspan(i, std::min<size_t>(numbers.block, values.size() - i));
+    const auto state = Body::prepare(largest_bits(block));
+    Body::store(state, out);
+    out += Body::kHeader;
+    const size_t bytes = (block.size() * Body::kCodeBits + 7) / 8;
+    if (Body::is_poisoned(state)) {
+      std::memset(out, 0, bytes);
+    } else {
+      run(state, i, block, out);
+    }
+    out += bytes;
+  }
+}
+
 template <class Body>
 HWY_NOINLINE void encode_all(const CodecNumbers& numbers, std::span<const float> values,
                              std::byte* out) {
   if constexpr (Body::kHeader == 0) {
-    return encode_run<Body>({}, values, out);
+    encode_run<Body>({}, values, out);
   } else {
-    for (size_t i = 0; i < values.size(); i += numbers.block) {
-      const auto block = values.subspan(i, std::min<size_t>(numbers.block, values.size() - i));
-      const auto state = Body::prepare(largest_bits(block));
-      Body::store(state, out);
-      out += Body::kHeader;
-      const size_t bytes = (block.size() * Body::kCodeBits + 7) / 8;
-      if (Body::is_poisoned(state)) {
-        std::memset(out, 0, bytes);
-      } else {
-        encode_run<Body>(state, block, out);
-      }
-      out += bytes;
-    }
+    using State = typename Body::State;
+    encode_blocks<Body>(numbers, values, out,
+                        [](const State& state, size_t, std::span<const float> block, std::byte* to)
+                            HWY_ATTR { encode_run<Body>(state, block, to); });
   }
 }
 
@@ -265,7 +273,8 @@ template <class Body>
 CodecKernels kernels_of() {
   return {encode_all<Body>,
           {decode_all<Body, Sink::kStore>, decode_all<Body, Sink::kAdd>,
-           decode_all<Body, Sink::kSubtract>}};
+           decode_all<Body, Sink::kSubtract>},
+          nullptr};
 }
 
 }  // namespace HWY_NAMESPACE

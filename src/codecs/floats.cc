@@ -75,7 +75,11 @@ uint64_t bytes_of(const CodecNumbers& /*numbers*/, uint64_t count) {
 }  // namespace
 
 CodecFamily bf16_family() {
-  return {"bf16", 0, {}, check_no_numbers, bytes_of<2>,
+  return {"bf16",
+          0,
+          {},
+          check_no_numbers,
+          bytes_of<2>,
           [](const CodecNumbers&) -> CodecFacts {
             // Above the last limit, halfway to 2^128, values would become infinity.
             return {0x1p-8f, 0, 0x1p-134f, kInfinity, kNoLimit, 0x1.FEFFFEp127f};
@@ -84,7 +88,11 @@ CodecFamily bf16_family() {
 }
 
 CodecFamily fp16_family() {
-  return {"fp16", 0, {}, check_no_numbers, bytes_of<2>,
+  return {"fp16",
+          0,
+          {},
+          check_no_numbers,
+          bytes_of<2>,
           [](const CodecNumbers&) -> CodecFacts {
             return {0x1p-11f, 0, 0x1p-25f, kInfinity, 0x1.FFDFFEp15f, 0x1.FFDFFEp15f};
           },
@@ -94,15 +102,22 @@ CodecFamily fp16_family() {
 // The rest of a value that saturates fits fp32 as long as its last bit is not worth more than that
 // of the largest value, 7 * 2^6 or 7 * 2^13.
 CodecFamily fp8_e4m3_family() {
-  return {"fp8_e4m3", 0, {}, check_no_numbers, bytes_of<1>,
-          [](const CodecNumbers&) -> CodecFacts {
-            return {0x1p-4f, 0, 0x1p-10f, 448, kMost, 0x1p29f};
-          },
-          [] { return HWY_DYNAMIC_DISPATCH(e4m3_kernels)(); }};
+  return {
+      "fp8_e4m3",
+      0,
+      {},
+      check_no_numbers,
+      bytes_of<1>,
+      [](const CodecNumbers&) -> CodecFacts { return {0x1p-4f, 0, 0x1p-10f, 448, kMost, 0x1p29f}; },
+      [] { return HWY_DYNAMIC_DISPATCH(e4m3_kernels)(); }};
 }
 
 CodecFamily fp8_e5m2_family() {
-  return {"fp8_e5m2", 0, {}, check_no_numbers, bytes_of<1>,
+  return {"fp8_e5m2",
+          0,
+          {},
+          check_no_numbers,
+          bytes_of<1>,
           [](const CodecNumbers&) -> CodecFacts {
             return {0x1p-3f, 0, 0x1p-17f, 57344, kMost, 0x1p36f};
           },

@@ -26,8 +26,8 @@ struct LogBody {
     const auto first = hn::GatherIndex(du, kLogTables.fields, key);
     const auto border = hn::GatherIndex(d, kLogTables.borders, key);
     const auto is_next = hn::Ge(hn::BitCast(d, magnitude), border);
-    const auto field = hn::Add(first, hn::IfThenElseZero(hn::RebindMask(du, is_next),
-                                                         hn::Set(du, 1u)));
+    const auto field =
+        hn::Add(first, hn::IfThenElseZero(hn::RebindMask(du, is_next), hn::Set(du, 1u)));
     const auto sign = hn::ShiftLeft<7>(hn::ShiftRight<31>(hn::BitCast(du, v)));
     const auto code =
         hn::IfThenElse(hn::Eq(field, hn::Zero(du)), hn::Zero(du), hn::Or(field, sign));
@@ -53,13 +53,16 @@ namespace tutti::codecs {
 HWY_EXPORT(log_kernels);
 
 CodecFamily log_byte_family() {
-  return {"log_byte", 0, {}, check_no_numbers,
+  return {"log_byte",
+          0,
+          {},
+          check_no_numbers,
           [](const CodecNumbers&, uint64_t count) { return count; },
           [](const CodecNumbers&) -> CodecFacts {
             constexpr float kStep = 0.0644945f;  // exp(1 / 16) - 1, rounded up
             const float most = kLogTables.values[127];
-            return {kStep, 0, kLogTables.values[1] / 2, most,
-                    std::numeric_limits<float>::max(), 2 * most};
+            return {kStep,   0, kLogTables.values[1] / 2, most, std::numeric_limits<float>::max(),
+                    2 * most};
           },
           [] { return HWY_DYNAMIC_DISPATCH(log_kernels)(); }};
 }

@@ -42,7 +42,8 @@ bool take_values(const CodecNumbers& /*numbers*/, const std::byte* in, std::span
 
 CodecKernels none_kernels() {
   return {copy_values,
-          {take_values<Sink::kStore>, take_values<Sink::kAdd>, take_values<Sink::kSubtract>}};
+          {take_values<Sink::kStore>, take_values<Sink::kAdd>, take_values<Sink::kSubtract>},
+          nullptr};
 }
 
 uint32_t largest_of(std::span<const float> values) { return largest_bits(values); }
@@ -120,11 +121,18 @@ void encode_feedback(const Codec& codec, const Feedback& feedback, std::byte* en
 }
 
 CodecFamily none_family() {
-  return {"none", 0, {}, check_no_numbers,
+  return {"none",
+          0,
+          {},
+          check_no_numbers,
           [](const CodecNumbers&, uint64_t count) { return count * sizeof(float); },
           [](const CodecNumbers&) -> CodecFacts {
             const float infinity = std::numeric_limits<float>::infinity();
-            return {0, 0, 0, infinity, std::numeric_limits<float>::quiet_NaN(),
+            return {0,
+                    0,
+                    0,
+                    infinity,
+                    std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::max()};
           },
           [] { return HWY_DYNAMIC_DISPATCH(none_kernels)(); }};

@@ -95,6 +95,44 @@ TEST(CodecNumbersOfPapers, Section320TwoQuantisationsForAnyNumberOfRanks) {
   }
 }
 
+// Unbiased within 4 sigma over 1e5 draws; the same bits however an array is cut.
+TEST(CodecNumbersOfPapers, Section320StochasticRoundingIsUnbiased) {
+  for (const char* text : {"int8_block:64", "int4_block:64"}) {
+    const auto codec = codec_named(text);
+    const Values values = hard_values(192, 5, 2);
+    const tuttiCodecFacts_t facts = facts_of(codec);
+    std::vector<double> sums(192, 0.0);
+    constexpr int kDraws = 100'000;
+    EncodedBytes bytes(bytes_of(codec, 192));
+    Values decoded(192);
+    for (uint64_t step = 0; step < kDraws; ++step) {
+      const tuttiCodecDraws_t draws{sizeof draws, 7, step, 1, 0};
+      ASSERT_EQ(tuttiCodecEncodeStochastic(&codec, values.data(), 192, &draws, bytes.data()),
+                tuttiSuccess);
+      ASSERT_EQ(tuttiCodecDecode(&codec, bytes.data(), 192, decoded.data()), tuttiSuccess);
+      for (size_t i = 0; i < 192; ++i) sums[i] += double{decoded[i]} - values[i];
+    }
+    for (size_t i = 0; i < 192; ++i) {
+      const double step = 2 * facts.of_largest * largest_near(values, codec, i);
+      EXPECT_LE(std::fabs(decoded[i] - values[i]), step * 1.0001);
+      const double sigma = step / 2 / std::sqrt(double{kDraws});
+      EXPECT_NEAR(sums[i] / kDraws, 0, 4 * sigma) << values[i];
+    }
+    const tuttiCodecDraws_t whole{sizeof whole, 7, 3, 1, 0}, part{sizeof part, 7, 3, 1, 64};
+    EncodedBytes all(bytes.size()), rest(bytes_of(codec, 128));
+    ASSERT_EQ(tuttiCodecEncodeStochastic(&codec, values.data(), 192, &whole, all.data()),
+              tuttiSuccess);
+    ASSERT_EQ(tuttiCodecEncodeStochastic(&codec, values.data() + 64, 128, &part, rest.data()),
+              tuttiSuccess);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.end() - std::ssize(rest)));
+    // A value on the grid stays, whatever is drawn.
+    const Values grid = decode(codec, all, 192);
+    ASSERT_EQ(tuttiCodecEncodeStochastic(&codec, grid.data(), 192, &part, bytes.data()),
+              tuttiSuccess);
+    EXPECT_EQ(decode(codec, bytes, 192), grid);
+  }
+}
+
 TEST(CodecNumbersOfPapers, Section18FourBitsAndAThirdAtWorst) {
   EXPECT_NEAR(bits_a_value("e3m0:65536", 1 << 20), 4, 0.001);
   const auto codec = codec_named("e3m0:256");
@@ -118,15 +156,15 @@ TEST(CodecNumbersOfPapers, Section19BitsOfAParameter) {
     const char* text;
     double bits, under_bf16, kept, information;
   };
-  for (const Row& row : {Row{"top_k:4096:32:8", 0.156, 102, 32, 8.3},
-                         Row{"top_k:4096:64:2", 0.219, 73, 64, 7.4},
-                         Row{"top_k:4096:128:2", 0.4375, 37, 128, 6.4}}) {
+  for (const Row& row :
+       {Row{"top_k:4096:32:8", 0.156, 102, 32, 8.3}, Row{"top_k:4096:64:2", 0.219, 73, 64, 7.4},
+        Row{"top_k:4096:128:2", 0.4375, 37, 128, 6.4}}) {
     const double scale = 32.0 / 4096;  // which the numbers leave out
     const double bits = bits_a_value(row.text, 1 << 20) - scale;
     EXPECT_NEAR(bits, row.bits, 0.0005) << row.text;
     EXPECT_NEAR(16 / bits, row.under_bf16, 0.5);
-    const double choices = std::lgamma(4097) - std::lgamma(row.kept + 1) -
-                           std::lgamma(4097 - row.kept);
+    const double choices =
+        std::lgamma(4097) - std::lgamma(row.kept + 1) - std::lgamma(4097 - row.kept);
     EXPECT_NEAR(choices / std::log(2.0) / row.kept, row.information, 0.1);
   }
 }
@@ -201,15 +239,29 @@ TEST(CodecCalls, RefuseArguments) {
   EXPECT_SAYS(tuttiCodecGetFacts(&codec, &facts), "sizeof(tuttiCodecFacts_t)");
 }
 
+TEST(CodecCalls, RefuseDraws) {
+  const auto codec = codec_named("int8_block:8"), other = codec_named("e3m0:8");
+  float values[8] = {};
+  std::byte bytes[12];
+  tuttiCodecDraws_t draws{sizeof draws, 0, 0, 0, 4};
+  EXPECT_SAYS(tuttiCodecEncodeStochastic(&codec, values, 8, &draws, bytes),
+              "multiples of the block");
+  EXPECT_SAYS(tuttiCodecEncodeStochastic(&codec, values, 8, nullptr, bytes), "draws is null");
+  draws.first = 8;
+  EXPECT_EQ(tuttiCodecEncodeStochastic(&other, values, 8, &draws, bytes), tuttiUnsupported);
+  values[2] = std::nanf("");
+  EXPECT_SAYS(tuttiCodecEncodeStochastic(&codec, values, 8, &draws, bytes), "value 2");
+  draws.size = 1;
+  EXPECT_SAYS(tuttiCodecEncodeStochastic(&codec, values, 8, &draws, bytes), "size is 1");
+}
+
 // Section 19 (f): beta outside of [0, 1], NaN in the error.
 TEST(CodecCalls, RefuseFeedback) {
   const auto codec = codec_named("top_k:8:2:4");
   float input[8] = {1}, error[8] = {};
   std::byte bytes[16];
   tuttiCodecFeedback_t feedback{sizeof feedback, error, 8, 1, 0};
-  const auto call = [&] {
-    return tuttiCodecEncodeFeedback(&codec, input, 8, &feedback, bytes);
-  };
+  const auto call = [&] { return tuttiCodecEncodeFeedback(&codec, input, 8, &feedback, bytes); };
   for (const float beta : {-0.1f, 1.1f, std::nanf("")}) {
     feedback.beta = beta;
     EXPECT_SAYS(call(), "give 0 to 1");

@@ -36,10 +36,10 @@ struct PowerBody {
     const auto sign = hn::ShiftLeft<3>(hn::ShiftRight<31>(bits));
     const auto magnitude = magnitudes(d, v);
     const auto rounded = hn::ShiftRight<23>(hn::Add(magnitude, hn::Set(du, 0x00400000u)));
-    const auto place = hn::Sub(hn::BitCast(di, rounded),
-                               hn::Set(di, static_cast<int32_t>(top - kPowers)));
-    const auto held = hn::Min(hn::Max(place, hn::Set(di, 1)),
-                              hn::Set(di, static_cast<int32_t>(kPowers)));
+    const auto place =
+        hn::Sub(hn::BitCast(di, rounded), hn::Set(di, static_cast<int32_t>(top - kPowers)));
+    const auto held =
+        hn::Min(hn::Max(place, hn::Set(di, 1)), hn::Set(di, static_cast<int32_t>(kPowers)));
     const auto least = hn::Set(di, static_cast<int32_t>((top - kPowers) << 23));
     const auto is_zero = hn::Lt(hn::BitCast(di, magnitude), least);
     return hn::Or(sign, hn::BitCast(du, hn::IfThenElse(is_zero, hn::Zero(di), held)));
@@ -68,14 +68,21 @@ namespace tutti::codecs {
 HWY_EXPORT(power_kernels);
 
 CodecFamily e3m0_family() {
-  return {"e3m0", 1, {256}, check_block,
+  return {"e3m0",
+          1,
+          {256},
+          check_block,
           [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 1, 4); },
           [](const CodecNumbers&) -> CodecFacts {
             // Below 1.5 * 2^127 the largest power is a float; the least one is 2^-6 of it, and it
             // is at most 4/3 of the largest magnitude.
             constexpr float kMost = 0x1.7FFFFEp127f;
-            return {1.0f / 3 * (1 + 0x1p-22f), 1.0f / 96, 0x1p-126f,
-                    std::numeric_limits<float>::infinity(), kMost, kMost};
+            return {1.0f / 3 * (1 + 0x1p-22f),
+                    1.0f / 96,
+                    0x1p-126f,
+                    std::numeric_limits<float>::infinity(),
+                    kMost,
+                    kMost};
           },
           [] { return HWY_DYNAMIC_DISPATCH(power_kernels)(); }};
 }

@@ -27,8 +27,9 @@ inline bool load_scale(float& scale, const std::byte* in) {
 inline CodecFacts facts_of_levels(int levels) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const float half_step = 0.5f / static_cast<float>(levels);
-  return {0, half_step * (1 + 0x1p-16f), 0x1p-127f, std::numeric_limits<float>::infinity(), kMost,
-          kMost};
+  return {0,         half_step * (1 + 0x1p-16f),
+          0x1p-127f, std::numeric_limits<float>::infinity(),
+          kMost,     kMost};
 }
 
 }  // namespace tutti::codecs

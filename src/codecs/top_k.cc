@@ -116,7 +116,8 @@ bool decode_tiles(const CodecNumbers& numbers, const std::byte* in, std::span<fl
 
 CodecKernels top_k_kernels() {
   return {encode_tiles,
-          {decode_tiles<Sink::kStore>, decode_tiles<Sink::kAdd>, decode_tiles<Sink::kSubtract>}};
+          {decode_tiles<Sink::kStore>, decode_tiles<Sink::kAdd>, decode_tiles<Sink::kSubtract>},
+          nullptr};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -163,7 +164,11 @@ uint64_t top_k_bytes(const CodecNumbers& numbers, uint64_t count) {
 }  // namespace
 
 CodecFamily top_k_family() {
-  return {"top_k", 3, {4096, 64, 4}, check_top_k, top_k_bytes,
+  return {"top_k",
+          3,
+          {4096, 64, 4},
+          check_top_k,
+          top_k_bytes,
           [](const CodecNumbers& numbers) {
             CodecFacts facts = facts_of_levels((1 << (numbers.bits - 1)) - 1);
             facts.relative = numbers.kept == numbers.block ? 0.0f : 1.0f;

@@ -40,8 +40,33 @@ struct WholeNumberBody {
   }
 };
 
-CodecKernels int8_kernels() { return kernels_of<WholeNumberBody<8>>(); }
-CodecKernels int4_kernels() { return kernels_of<WholeNumberBody<4>>(); }
+/// Values in units of the scale, moved by a draw each, are rounded to nearest.
+template <class Body>
+void encode_by_draws(const CodecNumbers& numbers, std::span<const float> values, const Draws& draws,
+                     std::byte* out) {
+  const auto run = [&](float scale, size_t first, std::span<const float> block,
+                       std::byte* to) HWY_ATTR {
+    float moved[kStaged];
+    for (size_t i = 0; i < block.size(); i += kStaged) {
+      const size_t count = std::min(kStaged, block.size() - i);
+      for (size_t k = 0; k < count; ++k) {
+        moved[k] = block[i + k] / scale + dither_of(draws.key, draws.first + first + i + k);
+      }
+      encode_run<Body>(1.0f, std::span<const float>(moved, count), to + i * Body::kCodeBits / 8);
+    }
+  };
+  encode_blocks<Body>(numbers, values, out, run);
+}
+
+template <class Body>
+CodecKernels kernels_with_draws() {
+  CodecKernels kernels = kernels_of<Body>();
+  kernels.stochastic = encode_by_draws<Body>;
+  return kernels;
+}
+
+CodecKernels int8_kernels() { return kernels_with_draws<WholeNumberBody<8>>(); }
+CodecKernels int4_kernels() { return kernels_with_draws<WholeNumberBody<4>>(); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tutti::codecs
@@ -54,14 +79,20 @@ HWY_EXPORT(int8_kernels);
 HWY_EXPORT(int4_kernels);
 
 CodecFamily int8_block_family() {
-  return {"int8_block", 1, {256}, check_block,
+  return {"int8_block",
+          1,
+          {256},
+          check_block,
           [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 8); },
           [](const CodecNumbers&) { return facts_of_levels(127); },
           [] { return HWY_DYNAMIC_DISPATCH(int8_kernels)(); }};
 }
 
 CodecFamily int4_block_family() {
-  return {"int4_block", 1, {256}, check_block,
+  return {"int4_block",
+          1,
+          {256},
+          check_block,
           [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 4); },
           [](const CodecNumbers&) { return facts_of_levels(7); },
           [] { return HWY_DYNAMIC_DISPATCH(int4_kernels)(); }};
