@@ -11,6 +11,8 @@
 //   --rounds N      calls of each rank, all of which are under way at once (default 12)
 //   --batches N     so often, and all streams are waited for in between (default 3)
 //   --words N       at most so many words of 8 bytes in a call (default 6000)
+//   --busy 0        no stream has long work before a call; under the checker, which would see that
+//                   this work of several streams goes to one place (default 1)
 //   --streams WHICH all; or one kind: own, reborn (destroyed behind its call; the next one may get
 //                   its handle), null, legacy, per_thread
 //
@@ -45,6 +47,7 @@ struct Settings {
   uint64_t seed = 1;
   int processes = 2, threads = 1, devices = 1;
   int rounds = 12, batches = 3, most_words = 6000;
+  int busy = 1;
   std::string streams = "all";
 
   int members() const { return processes * threads; }
@@ -56,6 +59,7 @@ struct Round {
   CallSpec call;
   bool captured = false;
   int launches = 1;
+  int busy = 0;  // copies that the stream does before the call
 };
 
 /// One rank of a thread: its device, communicators, streams and memory.
@@ -65,15 +69,19 @@ struct DeviceSeat {
         context(must(driver::PrimaryContext::retain(client.cuda(), rank_number))),
         current(std::make_unique<driver::ContextScope>(client.cuda(), context.get())),
         memory(std::make_unique<Pieces>(client.cuda(), rank_number, bytes)),
+        busy(must(driver::DeviceMemory::allocate(client.cuda(), rank_number, 2 * kBusyBytes))),
         own(must(driver::CudaStream::create(client.cuda()))) {
     client.more.cuStreamCreate(&reborn, driver::kStreamNonBlocking);
     current.reset();
   }
 
+  static constexpr size_t kBusyBytes = size_t{8} << 20;
+
   const int rank;
   const driver::PrimaryContext context;
   std::unique_ptr<driver::ContextScope> current;
   std::unique_ptr<Pieces> memory;
+  const driver::DeviceMemory busy;  // for work that takes long
   const driver::CudaStream own;
   driver::CUstream reborn = nullptr;
   std::array<tuttiComm_t, kComms> comms = {};
@@ -193,6 +201,7 @@ class Habits {
         dice_.below(static_cast<uint64_t>(std::max(settings_.ranks() / (split ? 2 : 1), 1))));
     round.captured = dice_.one_in(4);
     round.launches = round.captured ? 1 + static_cast<int>(dice_.below(2)) : 1;
+    if (dice_.one_in(3)) round.busy = settings_.busy * (2 + static_cast<int>(dice_.below(6)));
     return round;
   }
 
@@ -245,6 +254,10 @@ class Habits {
     const uint64_t run = color_of(one, round);
     for (size_t i = 0; i < words; ++i) from[i] = sent_word(round.call, run, one.ranks[comm], i);
     copy(at.send, reinterpret_cast<driver::CUdeviceptr>(from), words, stream);
+    constexpr size_t kHalf = DeviceSeat::kBusyBytes;
+    for (int i = 0; i < round.busy; ++i) {
+      copy(one.busy.address(), one.busy.address() + kHalf, kHalf / sizeof(uint64_t), stream);
+    }
   }
 
   void fetch(DeviceSeat& one, const Round& round, const CallBuffers& at, driver::CUstream stream) {
@@ -386,6 +399,7 @@ int main(int argc, char** argv) {
                      {"--rounds", into(settings.rounds, 1, 100)},
                      {"--batches", into(settings.batches, 1)},
                      {"--words", into(settings.most_words, 1, 20000)},
+                     {"--busy", into(settings.busy, 0, 1)},
                      {"--streams", into(settings.streams)},
                      {"--limit", into(limit_s)}}) ||
       settings.ranks() > kMostRanks) {

@@ -53,12 +53,12 @@ class DeviceHabits(unittest.TestCase):
         for seed in range(51, 55):
             with tempfile.TemporaryDirectory() as folder:
                 done = run(((2, 1, 1), (1, 1, 2))[seed % 2], "--seed", seed, "--rounds", 6, "--batches", 1, "--words",
-                           200, SOFTDEV_CHECKER=os.path.join(folder, "checker"))
+                           200, "--busy", 0, SOFTDEV_CHECKER=os.path.join(folder, "checker"))
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
                 self.assertNotIn("RACE", done.stderr)
 
     def test_a_library_that_orders_nothing_is_wrong(self):
-        done = run((2, 1, 1), "--seed", 2, "--batches", 20, "--limit", 60, SOFTDEV_EVENT_WAITS="0", TUTTI_ENGINE="host")
+        done = run((2, 1, 1), "--seed", 2, "--batches", 20, "--limit", 20, SOFTDEV_EVENT_WAITS="0", TUTTI_ENGINE="host")
         self.assertEqual(done.returncode, 1, done.stdout[-3000:] + done.stderr[-3000:])
 
 
