@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "src/runtime/data_types.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
-#include "tutti/runtime/communicators.h"
+#include "src/runtime/timeline_channels.h"
 #include "tutti/runtime/exchange.h"
 
 namespace tutti::runtime {
@@ -22,24 +23,6 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-size_t bytes_of(tuttiDataType_t type) {
-  switch (type) {
-    case tuttiInt32:
-    case tuttiUint32:
-    case tuttiFloat32:
-      return 4;
-    case tuttiInt64:
-    case tuttiUint64:
-    case tuttiFloat64:
-      return 8;
-    case tuttiFloat16:
-    case tuttiBfloat16:
-      return 2;
-    default:
-      return 1;
-  }
 }
 
 tuttiCollective_t collective_of(TaskKind kind) {
@@ -59,55 +42,41 @@ tuttiCollective_t collective_of(TaskKind kind) {
   }
 }
 
-/// Channels in as few groups as come to mind, disjoint in each: their communicators are made
-/// together.
-std::vector<std::vector<int>> batches_of(const std::vector<RankSet>& channels) {
-  std::vector<std::vector<int>> batches;
-  for (int c = 0; c < std::ssize(channels); ++c) {
-    const auto is_free = [&](const std::vector<int>& batch) {
-      return std::none_of(batch.begin(), batch.end(), [&](int other) {
-        const auto ranks = channels[at(c)].ranks();
-        return std::any_of(ranks.begin(), ranks.end(),
-                           [&](int rank) { return channels[at(other)].place_of(rank) >= 0; });
-      });
-    };
-    const auto found = std::find_if(batches.begin(), batches.end(), is_free);
-    (found == batches.end() ? batches.emplace_back() : *found).push_back(c);
-  }
-  return batches;
-}
-
 }  // namespace
 
 class TimelineRunner::Impl {
  public:
   Impl(tuttiComm_t comm, Timeline timeline, RunOptions options)
-      : comm_(comm), timeline_(std::move(timeline)), options_(options), made_(comm) {
-    // First, so that all ranks refuse a faulty timeline or none does.
-    agree(comm, fingerprint(timeline_), "the timeline");
-    expect_sound(timeline_);
-    require(timeline_.ranks == made_.ranks(), "the timeline is for ", timeline_.ranks,
-            " ranks and the communicator has ", made_.ranks());
-    channels_.assign(timeline_.channels.size(), nullptr);
-    for (const std::vector<int>& batch : batches_of(timeline_.channels)) {
-      std::vector<RankSet> groups;
-      for (const int c : batch) groups.push_back(timeline_.channels[at(c)]);
-      const tuttiComm_t own = made_.make_own(groups);
-      for (const int c : batch) {
-        if (timeline_.channels[at(c)].place_of(made_.rank()) >= 0) channels_[at(c)] = own;
-      }
-    }
-    for (int t = 0; t < std::ssize(timeline_.tasks); ++t) {
-      const TimelineTask& task = timeline_.tasks[at(t)];
-      if (task.rank == made_.rank()) tracks_[at(static_cast<int>(task.track))].push_back(t);
-    }
-    for (tuttiStream_t& stream : streams_) {
-      expect_success(tuttiStreamCreate(&stream), nullptr, "tuttiStreamCreate");
+      : comm_(comm), options_(options), channels_(comm) {
+    change(std::move(timeline));
+    for (size_t track = 0; track < kTracks; ++track) {
+      if (options_.streams[track].kind != tuttiStreamBlocking) continue;
+      expect_success(tuttiStreamCreate(&own_streams_[track]), "tuttiStreamCreate");
+      options_.streams[track] = own_streams_[track];
     }
   }
 
+  void change(Timeline timeline) {
+    require(failure_ == nullptr, "an earlier run of this runner failed; make a new runner");
+    // First, so that all ranks refuse a faulty timeline or none does.
+    agree(comm_, fingerprint(timeline), "the timeline");
+    expect_sound(timeline);
+    require(timeline.ranks == channels_.ranks(), "the timeline is for ", timeline.ranks,
+            " ranks and the communicator has ", channels_.ranks());
+    places_ = channels_.place(timeline);
+    timeline_ = std::move(timeline);
+    history_ = {};
+    for (std::vector<int>& track : tracks_) track.clear();
+    for (int t = 0; t < std::ssize(timeline_.tasks); ++t) {
+      const TimelineTask& task = timeline_.tasks[at(t)];
+      if (task.rank == channels_.rank()) tracks_[at(static_cast<int>(task.track))].push_back(t);
+    }
+  }
+
+  int communicators() const { return channels_.splits(); }
+
   ~Impl() {
-    for (const tuttiStream_t& stream : streams_) {
+    for (const tuttiStream_t& stream : own_streams_) {
       if (stream.handle != nullptr) tuttiStreamDestroy(stream);
     }
   }
@@ -146,7 +115,7 @@ class TimelineRunner::Impl {
     // Each span is one rank's; all others bring 0.
     std::vector<int64_t> words;
     for (size_t t = 0; t < timeline_.tasks.size(); ++t) {
-      const bool own = timeline_.tasks[t].rank == made_.rank();
+      const bool own = timeline_.tasks[t].rank == channels_.rank();
       const TaskSpan& span = history_.spans[t];
       for (const Nanoseconds time : {span.ready, span.begin, span.end}) {
         words.push_back(own ? time.value + start_ - first : 0);
@@ -201,15 +170,13 @@ class TimelineRunner::Impl {
       failure_ = std::move(why);
       changed_.notify_all();
     }
-    for (const tuttiComm_t channel : channels_) {
-      if (channel != nullptr) tuttiCommAbort(channel);
-    }
+    channels_.abort();
   }
 
   void run_task(const TimelineTask& task, size_t track) {
     if (!communicates(task.kind)) return work_->compute(task);
     const Payload payload = work_->payload(task);
-    const size_t size = bytes_of(payload.type);
+    const size_t size = at(bytes_of(payload.type));
     require(payload.count * size == static_cast<size_t>(task.bytes.value), "the payload of task '",
             task.name, "' has ", payload.count * size, " bytes and the timeline says ",
             task.bytes.value, "; make them agree");
@@ -235,26 +202,27 @@ class TimelineRunner::Impl {
     call.count = payload.count;
     call.type = payload.type;
     call.op = payload.op;
-    call.root = task.kind == TaskKind::kSend ? 1 : 0;  // the channel's places
+    const TimelineChannels::Place& place = places_[at(task.channel)];
+    const int end = task.kind == TaskKind::kSend ? 1 : 0;  // the other one, of a message
+    call.root = place.is_trunk ? timeline_.channels[at(task.channel)][end] : end;
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.priority = task.track == Track::kCommHigh ? 1 : 0;
     // The others reduce nothing.
     options.deterministic = options_.deterministic && (task.kind == TaskKind::kAllReduce ||
                                                        task.kind == TaskKind::kReduceScatter);
-    const tuttiComm_t channel = channels_[at(task.channel)];
     tuttiRequest_t request = nullptr;
-    expect_success(tuttiSubmit(&call, channel, streams_[track], &options, &request), channel,
+    expect_success(tuttiSubmit(&call, place.comm, options_.streams[track], &options, &request),
                    task.name);
-    expect_success(tuttiRequestWait(request), channel, task.name);
+    expect_success(tuttiRequestWait(request), task.name);
   }
 
   tuttiComm_t comm_;
   Timeline timeline_;
   RunOptions options_;
-  Communicators made_;
-  std::vector<tuttiComm_t> channels_;  // null where this rank is no member
+  TimelineChannels channels_;
+  std::vector<TimelineChannels::Place> places_;  // of each channel
   std::array<std::vector<int>, kTracks> tracks_;
-  std::array<tuttiStream_t, kTracks> streams_{};
+  std::array<tuttiStream_t, kTracks> own_streams_{};
   const TimelineWork* work_ = nullptr;
   History history_;
   int64_t start_ = 0;
@@ -269,6 +237,8 @@ TimelineRunner::TimelineRunner(tuttiComm_t comm, Timeline timeline, RunOptions o
     : impl_(std::make_unique<Impl>(comm, std::move(timeline), options)) {}
 TimelineRunner::~TimelineRunner() = default;
 History TimelineRunner::run(const TimelineWork& work) { return impl_->run(work); }
+void TimelineRunner::change(Timeline timeline) { impl_->change(std::move(timeline)); }
+int TimelineRunner::communicators() const { return impl_->communicators(); }
 History TimelineRunner::gather() { return impl_->gather(); }
 const Timeline& TimelineRunner::timeline() const { return impl_->timeline(); }
 

@@ -113,6 +113,57 @@ TEST(RuntimeRun, EveryGeneratorRunsInTheOrderThatWasSimulated) {
   }
 }
 
+/// Every rank sends to every other one, on one track, and receives on another.
+Timeline all_pairs(int ranks, int turn) {
+  Timeline timeline;
+  timeline.ranks = ranks;
+  for (int step = 1; step < ranks; ++step) {
+    for (int from = 0; from < ranks; ++from) {
+      const int to = (from + (step + turn) % (ranks - 1) + 1) % ranks;
+      for (const bool sends : {true, false}) {
+        TimelineTask task;
+        task.rank = sends ? from : to;
+        task.kind = sends ? TaskKind::kSend : TaskKind::kRecv;
+        task.track = sends ? Track::kCommHigh : Track::kCommLow;
+        task.channel = int(timeline.channels.size());
+        task.bytes = Bytes(64);
+        task.tag = from * ranks + to;
+        timeline.tasks.push_back(task);
+      }
+      timeline.channels.push_back(RankSet({from, to}));
+    }
+  }
+  return timeline;
+}
+
+// Plans that change with each batch: a runner makes communicators for the first of them alone.
+TEST(RuntimeRun, ChannelsAreKeptWhenTheTimelineChanges) {
+  for (const int ranks : {3, 8}) {
+    run_ranks(ranks, [&](tuttiComm_t comm, int rank) {
+      TimelineRunner runner(comm, all_pairs(ranks, 0));
+      const int made = runner.communicators();
+      EXPECT_LE(made, ranks == 3 ? 4 : 6);  // 2 log2(ranks)
+      for (int turn = 0; turn < 3; ++turn) {
+        if (turn > 0) runner.change(all_pairs(ranks, turn));
+        Crate crate(runner.timeline(), rank);
+        runner.run({[](const TimelineTask&) {},
+                    [&](const TimelineTask& task) { return crate.payload(task); }});
+        crate.check();
+      }
+      EXPECT_EQ(runner.communicators(), made);
+      // Collectives of a rank set have a communicator of their own, and two channels have two.
+      FsdpSpec layers;
+      layers.ranks = ranks;
+      layers.layer = Bytes(4096 * ranks);
+      runner.change(fsdp(layers));
+      EXPECT_EQ(runner.communicators(), made + 2);
+      runner.change(fsdp(layers));
+      EXPECT_EQ(runner.communicators(), made + 2);
+      EXPECT_REFUSED(runner.gather(), "no finished run");
+    });
+  }
+}
+
 TEST(RuntimeRun, RefusesTimelinesThatAreFaultyOrDifferBetweenRanks) {
   run_ranks(2, [](tuttiComm_t comm, int rank) {
     Timeline timeline = ddp({.buckets = {DdpBucket{}}});
