@@ -141,6 +141,8 @@ foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
   add_dependencies(tutti_fast_tests tests_${name})
 endforeach()
 
+target_link_libraries(tests_device_movers PRIVATE tutti_runtime_part)
+
 add_dependencies(tutti_fast_tests ${TUTTI_EXAMPLE_TARGETS})
 
 # ---- tests that are not GoogleTest ----------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -77,6 +78,7 @@ class SumOf final : public Reduction {
   void clear(void* target, int64_t elements) const override {
     std::memset(target, 0, at(elements) * sizeof(Number));
   }
+  Bytes element() const override { return Bytes(sizeof(Number)); }
   const tuttiDataType_t* summed_type() const override { return &type_; }
 
  private:
@@ -95,6 +97,10 @@ std::unique_ptr<Reduction> sum_of(tuttiDataType_t type) {
 Exchange::Exchange(Resharding resharding, Bytes element, const Reduction* reduction)
     : resharding_(std::move(resharding)), element_(element), reduction_(reduction) {
   require(element.value >= 1, "an element has ", element.value, " bytes; give 1 or more");
+  require(reduction_ == nullptr || reduction_->element() == element_, "an element has ",
+          element_.value, " bytes and the reduction folds elements of ",
+          reduction_ == nullptr ? 0 : reduction_->element().value,
+          "; give both the same size, that of the type");
   validate(resharding_);
   for (const int64_t size : resharding_.source_sizes) {
     checked_product(size, element.value, "a local buffer in bytes");
@@ -127,98 +133,131 @@ void Exchange::check_buffers(int rank, const void* source, const void* target) c
           rank, " overlap; give the target memory of its own");
 }
 
-void Exchange::run(tuttiComm_t comm, const void* source, void* target) {
-  int ranks = 0, rank = 0;
-  expect_success(tuttiCommCount(comm, &ranks), comm, "tuttiCommCount");
-  expect_success(tuttiCommUserRank(comm, &rank), comm, "tuttiCommUserRank");
+void Exchange::agree_once(tuttiComm_t comm) {
+  if (agreed_ == comm) return;
+  Fingerprint print;
+  print.add(static_cast<int64_t>(fingerprint(resharding_)));
+  print.add(element_.value);
+  const bool sums = reduction_ != nullptr && reduction_->summed_type() != nullptr;
+  print.add(reduction_ == nullptr ? -2 : sums ? *reduction_->summed_type() : -1);
+  agree(comm, print.value(), "the exchange");
+  agreed_ = comm;
+}
+
+void Exchange::run(tuttiComm_t comm, const void* source, void* target, tuttiStream_t stream) {
+  Place place{comm, stream};
+  int ranks = 0;
+  expect_success(tuttiCommCount(comm, &ranks), "tuttiCommCount");
+  expect_success(tuttiCommUserRank(comm, &place.rank), "tuttiCommUserRank");
   require(ranks == resharding_.ranks, "the resharding is for ", resharding_.ranks,
           " ranks and the communicator has ", ranks);
-  check_buffers(rank, source, target);
+  require(
+      way_ != ExchangeWay::kRounds || reduction_ == nullptr || stream.kind == tuttiStreamBlocking,
+      "a reduction in rounds is computed by the host and runs on the BLOCKING stream alone; "
+      "pass host memory on it, or reshard to one share a rank, which the library sums");
+  check_buffers(place.rank, source, target);
+  agree_once(comm);
   ++counters_.runs;
   for (const Parcel& p : resharding_.parcels) {
-    if (p.source == rank && p.target != rank) {
-      counters_.sent += element_ * p.length;
-    }
+    if (p.source == place.rank && p.target != place.rank) counters_.sent += element_ * p.length;
   }
   switch (way_) {
     case ExchangeWay::kAllGather:
-      return run_gather(comm, rank, source, target);
+      return run_gather(place, source, target);
     case ExchangeWay::kReduceScatter:
-      return run_scatter(comm, rank, source, target);
+      return run_scatter(place, source, target);
     case ExchangeWay::kAllToAll:
-      return run_all_to_all(comm, rank, source, target);
+      return run_all_to_all(place, source, target);
     case ExchangeWay::kRounds:
-      return run_rounds(comm, rank, static_cast<const std::byte*>(source),
+      return run_rounds(place, static_cast<const std::byte*>(source),
                         static_cast<std::byte*>(target));
   }
 }
 
-void Exchange::run_gather(tuttiComm_t comm, int rank, const void* source, void* target) {
+void Exchange::run_gather(const Place& place, const void* source, void* target) {
   ++counters_.calls;
   const std::vector<int64_t>& sizes = resharding_.source_sizes;
   const std::vector<int64_t> starts = starts_of(sizes);
   // One buffer in all: this rank's share lies where it will be.
   const void* own =
-      source == target ? static_cast<std::byte*>(target) + bytes(starts[at(rank)]) : source;
+      source == target ? static_cast<std::byte*>(target) + bytes(starts[at(place.rank)]) : source;
   if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end()) {
     return expect_success(
-        tuttiAllGather(own, target, bytes(sizes[0]), tuttiUint8, comm, tuttiBlocking()), comm,
+        tuttiAllGather(own, target, bytes(sizes[0]), tuttiUint8, place.comm, place.stream),
         "tuttiAllGather");
   }
   std::vector<size_t> counts;
   for (const int64_t size : sizes) counts.push_back(bytes(size));
-  expect_success(tuttiAllGatherV(own, counts[at(rank)], target, counts.data(), nullptr, tuttiUint8,
-                                 comm, tuttiBlocking()),
-                 comm, "tuttiAllGatherV");
+  expect_success(tuttiAllGatherV(own, counts[at(place.rank)], target, counts.data(), nullptr,
+                                 tuttiUint8, place.comm, place.stream),
+                 "tuttiAllGatherV");
 }
 
-void Exchange::run_scatter(tuttiComm_t comm, int rank, const void* source, void* target) {
+void Exchange::run_scatter(const Place& place, const void* source, void* target) {
   ++counters_.calls;
   const std::vector<int64_t>& sizes = resharding_.target_sizes;
   const std::vector<int64_t> starts = starts_of(sizes);
-  void* own = source == target ? static_cast<std::byte*>(target) + bytes(starts[at(rank)]) : target;
+  void* own =
+      source == target ? static_cast<std::byte*>(target) + bytes(starts[at(place.rank)]) : target;
   const tuttiDataType_t type = *reduction_->summed_type();
   std::vector<size_t> counts(sizes.begin(), sizes.end());
   if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end()) {
     return expect_success(
-        tuttiReduceScatter(source, own, counts[0], type, tuttiSum, comm, tuttiBlocking()), comm,
+        tuttiReduceScatter(source, own, counts[0], type, tuttiSum, place.comm, place.stream),
         "tuttiReduceScatter");
   }
   expect_success(
-      tuttiReduceScatterV(source, own, counts.data(), type, tuttiSum, comm, tuttiBlocking()), comm,
+      tuttiReduceScatterV(source, own, counts.data(), type, tuttiSum, place.comm, place.stream),
       "tuttiReduceScatterV");
 }
 
-void Exchange::run_all_to_all(tuttiComm_t comm, int rank, const void* source, void* target) {
+void Exchange::run_all_to_all(const Place& place, const void* source, void* target) {
   ++counters_.calls;
   std::vector<size_t> vectors[4];
   for (std::vector<size_t>& vector : vectors) vector.resize(at(resharding_.ranks), 0);
   for (const Parcel& p : resharding_.parcels) {
-    if (p.source == rank) {
+    if (p.source == place.rank) {
       vectors[0][at(p.target)] = bytes(p.length);
       vectors[1][at(p.target)] = bytes(p.source_offset);
     }
-    if (p.target == rank) {
+    if (p.target == place.rank) {
       vectors[2][at(p.source)] = bytes(p.length);
       vectors[3][at(p.source)] = bytes(p.target_offset);
     }
   }
   expect_success(
       tuttiAllToAllV(source, vectors[0].data(), vectors[1].data(), target, vectors[2].data(),
-                     vectors[3].data(), tuttiUint8, comm, tuttiBlocking()),
-      comm, "tuttiAllToAllV");
+                     vectors[3].data(), tuttiUint8, place.comm, place.stream),
+      "tuttiAllToAllV");
 }
 
-void Exchange::copy_what_stays(int rank, const std::byte* source, std::byte* target) {
-  for (const Parcel& p : resharding_.parcels) {
-    if (p.source != rank || p.target != rank) continue;
-    std::memcpy(target + bytes(p.target_offset), source + bytes(p.source_offset), bytes(p.length));
-    counters_.copied += element_ * p.length;
+/// Parcels that stay on the rank, as one round of messages to itself: the library copies them on
+/// any stream, and refuses memory that the stream cannot reach.
+std::vector<int> Exchange::staying(int rank) const {
+  std::vector<int> parcels;
+  for (size_t i = 0; i < resharding_.parcels.size(); ++i) {
+    const Parcel& p = resharding_.parcels[i];
+    if (p.source == rank && p.target == rank) parcels.push_back(static_cast<int>(i));
   }
+  return parcels;
+}
+
+void Exchange::place_arrivals(int rank) {
+  int64_t next = 0, from_others = 0;
+  scratch_offset_.assign(resharding_.parcels.size(), -1);
+  for (size_t i = 0; i < resharding_.parcels.size(); ++i) {
+    const Parcel& p = resharding_.parcels[i];
+    if (p.target != rank) continue;
+    scratch_offset_[i] = next;
+    next += p.length;
+    if (p.source != rank) from_others += p.length;
+  }
+  scratch_.resize(bytes(next));
+  counters_.reduction_scratch = element_ * from_others;
 }
 
 /// Ascending source rank at every place, whatever the order of arrival.
-void Exchange::fold_arrivals(int rank, const std::byte* source, std::byte* target) {
+void Exchange::fold_arrivals(int rank, std::byte* target) {
   std::vector<size_t> own;
   for (size_t i = 0; i < resharding_.parcels.size(); ++i) {
     if (resharding_.parcels[i].target == rank) own.push_back(i);
@@ -229,51 +268,50 @@ void Exchange::fold_arrivals(int rank, const std::byte* source, std::byte* targe
   reduction_->clear(target, resharding_.target_sizes[at(rank)]);
   for (const size_t i : own) {
     const Parcel& p = resharding_.parcels[i];
-    const std::byte* arrived = p.source == rank ? source + bytes(p.source_offset)
-                                                : scratch_.data() + bytes(scratch_offset_[i]);
-    reduction_->fold(target + bytes(p.target_offset), arrived, p.length);
+    reduction_->fold(target + bytes(p.target_offset), scratch_.data() + bytes(scratch_offset_[i]),
+                     p.length);
   }
 }
 
-void Exchange::run_rounds(tuttiComm_t comm, int rank, const std::byte* source, std::byte* target) {
-  if (reduction_ != nullptr) {
-    int64_t next = 0;
-    scratch_offset_.assign(resharding_.parcels.size(), -1);
-    for (size_t i = 0; i < resharding_.parcels.size(); ++i) {
-      const Parcel& p = resharding_.parcels[i];
-      if (p.target != rank || p.source == rank) continue;
-      scratch_offset_[i] = next;
-      next += p.length;
+void Exchange::run_round(const Place& place, std::span<const int> round, const std::byte* source,
+                         std::byte* target) {
+  expect_success(tuttiGroupStart(), "tuttiGroupStart");
+  for (const int i : round) {
+    const Parcel& p = resharding_.parcels[at(i)];
+    tuttiResult_t result = tuttiSuccess;
+    if (p.source == place.rank) {
+      result = tuttiSend(source + bytes(p.source_offset), bytes(p.length), tuttiUint8, p.target,
+                         place.comm, place.stream);
     }
-    scratch_.resize(bytes(next));
-    counters_.reduction_scratch = element_ * next;
-  } else {
-    copy_what_stays(rank, source, target);
+    if (p.target == place.rank && result == tuttiSuccess) {
+      std::byte* to = reduction_ != nullptr ? scratch_.data() + bytes(scratch_offset_[at(i)])
+                                            : target + bytes(p.target_offset);
+      result = tuttiRecv(to, bytes(p.length), tuttiUint8, p.source, place.comm, place.stream);
+    }
+    if (result != tuttiSuccess) tuttiGroupDiscard();
+    expect_success(result, "a message of a round");
+  }
+  expect_success(tuttiGroupEnd(), "a round of messages");
+}
+
+void Exchange::run_rounds(const Place& place, const std::byte* source, std::byte* target) {
+  if (reduction_ != nullptr) place_arrivals(place.rank);
+  const std::vector<int> kept = staying(place.rank);
+  if (!kept.empty()) run_round(place, kept, source, target);
+  for (const int i : kept) {
+    if (reduction_ == nullptr) counters_.copied += element_ * resharding_.parcels[at(i)].length;
   }
   for (const std::vector<int>& round : rounds_) {
-    bool takes_part = false;
-    expect_success(tuttiGroupStart(), nullptr, "tuttiGroupStart");
+    std::vector<int> own;
     for (const int i : round) {
       const Parcel& p = resharding_.parcels[at(i)];
-      tuttiResult_t result = tuttiSuccess;
-      if (p.source == rank) {
-        result = tuttiSend(source + bytes(p.source_offset), bytes(p.length), tuttiUint8, p.target,
-                           comm, tuttiBlocking());
-      } else if (p.target == rank) {
-        std::byte* place = reduction_ != nullptr ? scratch_.data() + bytes(scratch_offset_[at(i)])
-                                                 : target + bytes(p.target_offset);
-        result = tuttiRecv(place, bytes(p.length), tuttiUint8, p.source, comm, tuttiBlocking());
-      } else {
-        continue;
-      }
-      takes_part = true;
-      if (result != tuttiSuccess) tuttiGroupDiscard();
-      expect_success(result, comm, p.source == rank ? "tuttiSend" : "tuttiRecv");
+      if (p.source == place.rank || p.target == place.rank) own.push_back(i);
     }
-    counters_.calls += takes_part;
-    expect_success(tuttiGroupEnd(), comm, "tuttiGroupEnd");
+    if (own.empty()) continue;
+    ++counters_.calls;
+    run_round(place, own, source, target);
   }
-  if (reduction_ != nullptr) fold_arrivals(rank, source, target);
+  if (reduction_ != nullptr) fold_arrivals(place.rank, target);
 }
 
 uint64_t fingerprint(const Resharding& resharding) {

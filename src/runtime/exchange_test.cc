@@ -175,6 +175,59 @@ TEST(RuntimeExchange, RefusesBeforeAnythingIsSent) {
   });
 }
 
+// Bytes and types: a reduction of another width would read and write beyond the buffers.
+TEST(RuntimeExchange, RefusesAReductionOfAnotherWidth) {
+  const auto doubles = sum_of(tuttiFloat64), floats = sum_of(tuttiFloat32);
+  const Resharding rounds{2, {8, 8}, {8, 0}, {{0, 0, 0, 0, 8}, {1, 0, 0, 0, 8}}};
+  const Resharding shares = reverse(reshard(even(8, 2), replicated(8, 2)));
+  for (const Resharding& plan : {rounds, shares}) {
+    EXPECT_REFUSED(Exchange(plan, Bytes(4), doubles.get()), "folds elements of 8");
+    EXPECT_REFUSED(Exchange(plan, Bytes(8), floats.get()), "folds elements of 4");
+  }
+}
+
+// Lengths are equal, so that nothing but the fingerprint tells the plans apart.
+TEST(RuntimeExchange, PlansThatDifferAreFoundBeforeTheFirstByte) {
+  run_ranks(2, [](tuttiComm_t comm, int rank) {
+    const Resharding plans[] = {{2, {4, 4}, {4, 4}, {{0, 1, 0, 0, 2}, {0, 1, 2, 2, 2}}},
+                                {2, {4, 4}, {4, 4}, {{0, 1, 0, 2, 2}, {0, 1, 2, 0, 2}}}};
+    std::vector<int> source{1, 2, 3, 4}, target(4, 7);
+    Exchange differs(plans[rank], Bytes(4));
+    EXPECT_NE(
+        refusal([&] { differs.run(comm, source.data(), target.data()); }, ErrorKind::kRanksDiffer)
+            .find("the exchange of rank(s) 1 is another"),
+        std::string::npos);
+    EXPECT_EQ(target, std::vector<int>(4, 7));
+    Exchange(plans[0], Bytes(4)).run(comm, source.data(), target.data());  // and still usable
+    EXPECT_EQ(target, rank == 1 ? source : std::vector<int>(4, 7));
+  });
+}
+
+TEST(RuntimeExchange, RunsOnAHostStreamAndReducesOnNone) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    run_ranks(4, [&](tuttiComm_t comm, int rank) {
+      tuttiStream_t stream;
+      ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+      const std::vector<int32_t> source = local(c.from, rank), expected = local(c.to, rank);
+      std::vector<int32_t> target(expected.size(), 0);
+      Exchange exchange(reshard(c.from, c.to), Bytes(4));
+      exchange.run(comm, source.data(), target.data(), stream);
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+      EXPECT_EQ(target, expected);
+    });
+  }
+  const auto sum = sum_of(tuttiFloat32);
+  run_ranks(2, [&](tuttiComm_t comm, int) {
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    Exchange rounds(reverse(reshard(striped(8, 2, 1), replicated(8, 2))), Bytes(4), sum.get());
+    float buffer[16] = {};
+    EXPECT_REFUSED(rounds.run(comm, buffer, buffer + 8, stream), "on the BLOCKING stream alone");
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+  });
+}
+
 TEST(RuntimeExchange, RanksWhosePlansDifferAreNamed) {
   run_ranks(4, [](tuttiComm_t comm, int rank) {
     const std::string said =

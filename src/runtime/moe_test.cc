@@ -255,6 +255,73 @@ TEST(RuntimeTokenDispatcher, EqualsOneProcessForEveryFolding) {
   }
 }
 
+// The gradients by hand: y = sum over slots of w * f * x, with a factor f for each expert.
+TEST(RuntimeTokenDispatcher, GradientsGoTheSameWaysWithoutAnExchangeOfCounts) {
+  constexpr int kExperts = 4, kWidth = 3, kK = 2;
+  for (const auto& [etp, ep] : {std::pair(1, 2), std::pair(2, 2), std::pair(1, 1)}) {
+    run_ranks(etp * ep, [&](tuttiComm_t comm, int rank) {
+      Communicators cache(comm);
+      const Mesh mesh({{"etp", etp}, {"ep", ep}});
+      using Names = std::vector<std::string>;
+      TokenDispatcher layer({cache.of(mesh, Names{"etp", "ep"}), cache.of(mesh, Names{"ep"}),
+                             cache.of(mesh, Names{"etp"})},
+                            kExperts, kWidth);
+      std::mt19937 dice(unsigned(rank) + 3);
+      const int tokens = 6 + rank, each = kExperts / ep;
+      const Ids topk = random_topk(dice, tokens, kK, kExperts);
+      const DispatchIndex index = layer.prepare(topk, kK);
+      // Each part of a split expert has an etp-th of its factor.
+      const auto scale = [&](std::span<float> rows) {
+        for (int e = 0; e < each; ++e) {
+          for (int64_t i = layer.offsets()[size_t(e)] * kWidth;
+               i < layer.offsets()[size_t(e) + 1] * kWidth; ++i) {
+            rows[size_t(i)] *= float(rank / etp * each + e + 1) / float(etp);
+          }
+        }
+      };
+      const std::vector<float> x = tokens_of(rank, tokens, kWidth), weights = slot_weights(index);
+      std::vector<float> out(x.size()), gradients(x.size()), of_weights(weights.size());
+      for (int step = 0; step < 2; ++step) {
+        EXPECT_REFUSED(layer.combine_gradients(gradients), "dispatch_gradients() comes before");
+        scale(layer.dispatch(x));
+        EXPECT_REFUSED(layer.dispatch_gradients(x, weights, of_weights), "combine() comes before");
+        layer.combine(weights, out);
+        EXPECT_EQ(out, dense(x, index, kWidth));
+        const std::vector<float> of_out = tokens_of(rank + 9, tokens, kWidth);
+        scale(layer.dispatch_gradients(of_out, weights, of_weights));
+        layer.combine_gradients(gradients);
+        EXPECT_EQ(gradients, dense(of_out, index, kWidth));
+        for (size_t slot = 0; slot < weights.size(); ++slot) {
+          float expected = 0;
+          for (size_t w = 0; w < kWidth; ++w) {
+            const size_t at = slot / kK * kWidth + w;
+            expected += of_out[at] * x[at] * float(topk[slot] + 1);
+          }
+          EXPECT_EQ(of_weights[slot], expected);
+        }
+      }
+    });
+  }
+}
+
+TEST(RuntimeRowDispatch, RefusesTheIndexOfAnotherMicroBatch) {
+  run_ranks(2, [](tuttiComm_t comm, int) {
+    const RankSet all[] = {RankSet::range(0, 2)};
+    Communicators groups(comm);
+    CounterSync counters(groups.make_own(all), 2);
+    RowDispatch rows(comm, 2, 8, Bytes(4));
+    const DispatchIndex index = build_index(Ids{0, 1, 0, 1}, 1, 2);
+    const DispatchIndex other = build_index(Ids{0, 0, 1, 1}, 1, 2);  // with equal counts
+    const std::vector<int64_t> own{2, 2};
+    const std::vector<float> x{1, 2, 3, 4};
+    std::vector<float> results(4);
+    rows.dispatch(index, counters.wait(counters.post(0, own)), x.data());
+    EXPECT_REFUSED(rows.combine(other, results.data()), "not the one whose rows were dispatched");
+    rows.combine(index, results.data());
+    EXPECT_EQ(results, (std::vector<float>{1, 3, 2, 4}));
+  });
+}
+
 TEST(RuntimeTokenDispatcher, RefusesGroupsAndSizesThatDoNotFit) {
   run_ranks(2, [](tuttiComm_t comm, int) {
     EXPECT_REFUSED(TokenDispatcher({comm, comm, comm}, 4, 1), "they must multiply");
@@ -265,6 +332,7 @@ TEST(RuntimeTokenDispatcher, RefusesGroupsAndSizesThatDoNotFit) {
     TokenDispatcher layer({comm, comm, self}, 4, 2);
     std::vector<float> x(4);
     EXPECT_REFUSED(layer.dispatch(x), "prepare() comes before");
+    EXPECT_REFUSED(layer.dispatch_gradients(x, x, x), "combine() comes before");
     EXPECT_REFUSED(layer.combine(x, x), "dispatch() comes before");
     layer.prepare(Ids{0, 1}, 1);
     EXPECT_REFUSED(layer.dispatch(std::span(x).first(3)), "3 floats for 2 tokens");

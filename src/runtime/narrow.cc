@@ -53,7 +53,8 @@ BlockVolumes block_volumes(const LowRankShape& shape, int64_t tensor_ranks) {
   return {bytes(times(2, shape.hidden)), bytes(low_rank), bytes(times(7, shape.rank))};
 }
 
-void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts, bool deterministic) {
+void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts, bool deterministic,
+                         tuttiStream_t stream) {
   require(!parts.empty(), "there is nothing to reduce; give at least one part");
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.deterministic = deterministic;
@@ -65,7 +66,7 @@ void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts, bool 
     call.recv = part.data;
     call.count = part.count;
     call.type = part.type;
-    const tuttiResult_t result = tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr);
+    const tuttiResult_t result = tuttiSubmit(&call, comm, stream, &options, nullptr);
     if (result != tuttiSuccess) tuttiGroupDiscard();
     expect_success(result, comm, "an all_reduce of a group");
   }

@@ -37,6 +37,9 @@ class MergeRows final : public Reduction {
       merge_row<Number>({to, width_}, to[width_], {from, width_}, from[width_]);
     }
   }
+  Bytes element() const override {
+    return Bytes(static_cast<int64_t>((width_ + 1) * sizeof(Number)));
+  }
   void clear(void* target, int64_t elements) const override {
     auto* to = static_cast<Number*>(target);
     for (int64_t row = 0; row < elements; ++row, to += width_ + 1) {

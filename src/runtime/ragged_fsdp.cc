@@ -5,8 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "src/runtime/data_types.h"
+#include "src/runtime/fingerprint.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
+#include "tutti/runtime/exchange.h"
 
 namespace tutti::runtime {
 namespace {
@@ -175,29 +178,41 @@ Sharding tensor_sharding(const BucketPlan& plan, int tensor) {
   return sharding;
 }
 
-BucketBuffer::BucketBuffer(tuttiComm_t comm, BucketPlan plan, tuttiDataType_t type)
-    : comm_(comm), plan_(std::move(plan)), type_(type) {
-  require(type == tuttiFloat32 || type == tuttiFloat64, "type ", static_cast<int>(type),
-          " is no gradient's; use tuttiFloat32 or tuttiFloat64");
+BucketBuffer::BucketBuffer(tuttiComm_t comm, BucketPlan plan, tuttiDataType_t type,
+                           tuttiStream_t stream, void* memory)
+    : comm_(comm),
+      plan_(std::move(plan)),
+      type_(type),
+      stream_(stream),
+      owns_(memory == nullptr),
+      memory_(memory) {
   int ranks = 0;
-  expect_success(tuttiCommCount(comm, &ranks), comm, "tuttiCommCount");
-  expect_success(tuttiCommUserRank(comm, &rank_), comm, "tuttiCommUserRank");
+  expect_success(tuttiCommCount(comm, &ranks), "tuttiCommCount");
+  expect_success(tuttiCommUserRank(comm, &rank_), "tuttiCommUserRank");
   require(ranks == plan_.ranks, "the plan is for ", plan_.ranks, " ranks and the communicator has ",
           ranks);
-  const size_t bytes = static_cast<size_t>(at_element(plan_.share * ranks) - at_element(0));
-  expect_success(tuttiMemAlloc(&memory_, bytes), nullptr, "tuttiMemAlloc");
-  const tuttiResult_t result = tuttiCommRegister(comm, memory_, bytes, &registration_);
+  const int64_t bytes =
+      checked_product(checked_product(plan_.share, ranks, "the elements of a bucket"),
+                      bytes_of(type), "the bytes of a bucket");
+  Fingerprint print;
+  for (const int64_t word : {plan_.share, int64_t{type}}) print.add(word);
+  for (const int64_t offset : plan_.offsets) print.add(offset);
+  agree(comm, print.value(), "the plan of the bucket");
+  if (!owns_) return;
+  expect_success(tuttiMemAllocFor(&memory_, at(bytes), stream), "tuttiMemAllocFor");
+  const tuttiResult_t result = tuttiCommRegister(comm, memory_, at(bytes), &registration_);
   if (result != tuttiSuccess) tuttiMemFree(memory_);
-  expect_success(result, comm, "tuttiCommRegister");
+  expect_success(result, "tuttiCommRegister");
 }
 
 BucketBuffer::~BucketBuffer() {
+  if (!owns_) return;
   tuttiCommDeregister(comm_, registration_);
   tuttiMemFree(memory_);
 }
 
 std::byte* BucketBuffer::at_element(int64_t element) const {
-  return static_cast<std::byte*>(memory_) + element * (type_ == tuttiFloat32 ? 4 : 8);
+  return static_cast<std::byte*>(memory_) + element * bytes_of(type_);
 }
 
 void* BucketBuffer::tensor(int index) const {
@@ -208,13 +223,13 @@ void* BucketBuffer::tensor(int index) const {
 
 void* BucketBuffer::share() const { return at_element(plan_.share * rank_); }
 
-void BucketBuffer::all_gather() {
+void BucketBuffer::all_gather(tuttiStream_t stream) {
   const Payload p = gather_payload();
-  expect_success(tuttiAllGather(p.send, p.recv, p.count, p.type, comm_, tuttiBlocking()), comm_,
+  expect_success(tuttiAllGather(p.send, p.recv, p.count, p.type, comm_, stream), comm_,
                  "the gather of a bucket");
 }
 
-void BucketBuffer::reduce_scatter(bool deterministic) {
+void BucketBuffer::reduce_scatter(bool deterministic, tuttiStream_t stream) {
   const Payload p = scatter_payload();
   tuttiCall_t call = TUTTI_CALL_INITIALIZER;
   call.collective = tuttiCollReduceScatter;
@@ -225,7 +240,7 @@ void BucketBuffer::reduce_scatter(bool deterministic) {
   call.op = p.op;
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.deterministic = deterministic;
-  expect_success(tuttiSubmit(&call, comm_, tuttiBlocking(), &options, nullptr), comm_,
+  expect_success(tuttiSubmit(&call, comm_, stream, &options, nullptr), comm_,
                  "the reduce_scatter of a bucket");
 }
 

@@ -188,7 +188,6 @@ TEST(RuntimeBucketBuffer, GathersTensorsInPlaceBitForBit) {
   }
   run_ranks(2, [&](tuttiComm_t comm, int) {
     EXPECT_REFUSED(BucketBuffer(comm, plan_bucket(kExample, 3, 1), tuttiFloat32), "for 3 ranks");
-    EXPECT_REFUSED(BucketBuffer(comm, plan_bucket(kExample, 2, 1), tuttiInt8), "no gradient's");
   });
 }
 
@@ -264,6 +263,34 @@ TEST(RuntimeBucketPlan, MatricesUpdatedAtRootsAreThoseOfOneProcess) {
                                            expected.begin() + shard.begin + shard.length));
       }
     }
+  });
+}
+
+// Trainers keep parameters in bfloat16: it is gathered, and summed in fp32 with a rounding a hop.
+TEST(RuntimeBucketBuffer, TakesEveryTypeAndTheCallersMemory) {
+  const BucketPlan plan = plan_bucket(std::vector<BucketTensor>{{6, 1}, {2, 1}}, 2, 1);
+  run_ranks(2, [&](tuttiComm_t comm, int rank) {
+    BucketBuffer own(comm, plan, tuttiBfloat16);
+    std::vector<uint16_t> memory(8);
+    BucketBuffer given(comm, plan, tuttiBfloat16, tuttiBlocking(), memory.data());
+    EXPECT_EQ(given.tensor(0), memory.data());
+    for (BucketBuffer* buffer : {&own, &given}) {
+      auto* all = static_cast<uint16_t*>(buffer->tensor(0));
+      auto* mine = static_cast<uint16_t*>(buffer->share());
+      for (int i = 0; i < 4; ++i) mine[i] = uint16_t(rank == 0 ? 0x3f80 : 0x4000);  // 1, 2
+      buffer->all_gather();
+      EXPECT_EQ(
+          std::vector<uint16_t>(all, all + 8),
+          (std::vector<uint16_t>{0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x4000, 0x4000, 0x4000, 0x4000}));
+      buffer->reduce_scatter(true);
+      EXPECT_EQ(mine[3], rank == 0 ? 0x4000 : 0x4080);  // 1 + 1, 2 + 2
+    }
+    EXPECT_REFUSED(BucketBuffer(comm, plan, tuttiDataType_t(77)), "none of the library's");
+  });
+  run_ranks(2, [&](tuttiComm_t comm, int rank) {
+    EXPECT_NE(refusal([&] { BucketBuffer(comm, plan, rank == 0 ? tuttiFloat32 : tuttiFloat64); },
+                      ErrorKind::kRanksDiffer),
+              "");
   });
 }
 

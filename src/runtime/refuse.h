@@ -78,12 +78,18 @@ inline void check_parts(int64_t parts, std::string_view what) {
   require(parts <= kMostParts, parts, " ", what, " are beyond 2^24; plan a smaller problem");
 }
 
-/// Throws what the library below says about a call that failed.
+/// Throws what the library below says about a call of this thread that failed just now. The thread
+/// has the sentence of every call; a communicator has none of groups and requests, which are not
+/// its own.
 inline void expect_success(tuttiResult_t result, tuttiComm_t comm, std::string_view call) {
   if (result == tuttiSuccess) return;
-  const char* why = tuttiGetLastError(comm);
+  const char* why = tuttiGetLastError(nullptr);
+  if (why == nullptr || *why == '\0') why = tuttiGetLastError(comm);
   if (why == nullptr || *why == '\0') why = tuttiGetErrorString(result);
   throw Error(ErrorKind::kCommunication, words(call, " failed: ", std::string_view(why)), result);
+}
+inline void expect_success(tuttiResult_t result, std::string_view call) {
+  expect_success(result, nullptr, call);
 }
 
 }  // namespace tutti::runtime

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "src/runtime/fingerprint.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
@@ -11,6 +12,16 @@ namespace {
 // The window's signals: rows have arrived, results are ready.
 constexpr uint32_t kRows = 0;
 constexpr uint32_t kResults = 1;
+
+uint64_t print_of(const DispatchIndex& index) {
+  Fingerprint print;
+  print.add(index.tokens);
+  print.add(index.k);
+  for (const auto* list : {&index.token_of_row, &index.expert_offsets, &index.row_of_slot}) {
+    for (const int32_t entry : *list) print.add(entry);
+  }
+  return print.value();
+}
 
 }  // namespace
 
@@ -74,6 +85,7 @@ void RowDispatch::dispatch(const DispatchIndex& index, const Counts& counts, con
     put_rows(index, (rank_ * each + i) % experts_, static_cast<const std::byte*>(x));
   }
   signal_and_wait(kRows);
+  index_print_ = print_of(index);
   dispatched_ = true;
 }
 
@@ -116,6 +128,10 @@ void RowDispatch::combine(const DispatchIndex& index, void* results) {
   require(dispatched_, "there is nothing to combine; dispatch() first");
   require(index.experts == experts_, "the index is for ", index.experts, " experts, not ",
           experts_);
+  require(
+      print_of(index) == index_print_,
+      "the index is not the one whose rows were dispatched; combine() micro-batches in the order "
+      "of their dispatch()");
   signal_and_wait(kResults);
   auto* to = static_cast<std::byte*>(results);
   for (int i = 0; i < experts_; ++i) {

@@ -76,8 +76,8 @@ void TokenDispatcher::plan_sorting(const Counts& counts) {
   for (size_t i = 0; i < parts_.size(); ++i) parts_[i].sorted += offsets_[i % at(each)];
   permuted_.resize(at(index_.rows() * width_));
   received_.resize(of_etp_[at(etp_place_)]);
-  gathered_.resize(at(gathered * width_));
-  sorted_.resize(gathered_.size());
+  gathered_.resize(etp_ > 1 ? at(gathered * width_) : 0);
+  sorted_.resize(at(gathered * width_));
 }
 
 void TokenDispatcher::all_to_all(const float* send, const std::vector<size_t>& send_counts,
@@ -87,39 +87,89 @@ void TokenDispatcher::all_to_all(const float* send, const std::vector<size_t>& s
                  groups_.ep, "the exchange of rows in ep");
 }
 
+/// The rows in permuted_, which are in the order of the index, come to their experts.
+std::span<float> TokenDispatcher::send_permuted() {
+  all_to_all(permuted_.data(), to_ep_, received_.data(), from_ep_);
+  // A group of one has nothing to gather: what has come is all there is.
+  if (etp_ > 1) {
+    expect_success(
+        tuttiAllGatherV(received_.data(), received_.size(), gathered_.data(), of_etp_.data(),
+                        nullptr, tuttiFloat32, groups_.etp, tuttiBlocking()),
+        "the gather of rows in etp");
+  }
+  const std::vector<float>& all = etp_ > 1 ? gathered_ : received_;
+  for (const Part& part : parts_) {
+    std::copy_n(all.data() + part.gathered * width_, part.rows * width_,
+                sorted_.data() + part.sorted * width_);
+  }
+  return sorted_;
+}
+
+/// The rows of the experts come back to permuted_.
+void TokenDispatcher::fetch_permuted() {
+  std::vector<float>& all = etp_ > 1 ? gathered_ : received_;
+  for (const Part& part : parts_) {
+    std::copy_n(sorted_.data() + part.sorted * width_, part.rows * width_,
+                all.data() + part.gathered * width_);
+  }
+  if (etp_ > 1) {
+    expect_success(tuttiReduceScatterV(gathered_.data(), received_.data(), of_etp_.data(),
+                                       tuttiFloat32, tuttiSum, groups_.etp, tuttiBlocking()),
+                   "the sum of rows in etp");
+  }
+  all_to_all(received_.data(), from_ep_, permuted_.data(), to_ep_);
+}
+
 std::span<float> TokenDispatcher::dispatch(std::span<const float> x) {
-  require(stage_ == Stage::kPrepared, "prepare() comes before each dispatch()");
+  require(stage_ != Stage::kNew, "prepare() comes before the first dispatch()");
   require(std::ssize(x) == index_.tokens * width_, x.size(), " floats for ", index_.tokens,
           " tokens of ", width_);
   for (int64_t row = 0; row < index_.rows(); ++row) {
     std::copy_n(x.data() + int64_t{index_.token_of_row[at(row)]} * width_, width_,
                 permuted_.data() + row * width_);
   }
-  all_to_all(permuted_.data(), to_ep_, received_.data(), from_ep_);
-  expect_success(
-      tuttiAllGatherV(received_.data(), received_.size(), gathered_.data(), of_etp_.data(), nullptr,
-                      tuttiFloat32, groups_.etp, tuttiBlocking()),
-      groups_.etp, "the gather of rows in etp");
-  for (const Part& part : parts_) {
-    std::copy_n(gathered_.data() + part.gathered * width_, part.rows * width_,
-                sorted_.data() + part.sorted * width_);
-  }
   stage_ = Stage::kDispatched;
-  return sorted_;
+  return send_permuted();
 }
 
 void TokenDispatcher::combine(std::span<const float> weights, std::span<float> out) {
   require(stage_ == Stage::kDispatched, "dispatch() comes before each combine()");
-  for (const Part& part : parts_) {
-    std::copy_n(sorted_.data() + part.sorted * width_, part.rows * width_,
-                gathered_.data() + part.gathered * width_);
-  }
-  expect_success(tuttiReduceScatterV(gathered_.data(), received_.data(), of_etp_.data(),
-                                     tuttiFloat32, tuttiSum, groups_.etp, tuttiBlocking()),
-                 groups_.etp, "the sum of rows in etp");
-  all_to_all(received_.data(), from_ep_, permuted_.data(), to_ep_);
+  fetch_permuted();
   reduce_rows(index_, permuted_, weights, width_, out);
-  stage_ = Stage::kNew;
+  stage_ = Stage::kCombined;
+}
+
+std::span<float> TokenDispatcher::dispatch_gradients(std::span<const float> out_gradients,
+                                                     std::span<const float> weights,
+                                                     std::span<float> weight_gradients) {
+  require(stage_ == Stage::kCombined, "combine() comes before each dispatch_gradients()");
+  require(std::ssize(out_gradients) == index_.tokens * width_ &&
+              weights.size() == index_.row_of_slot.size() &&
+              weight_gradients.size() == weights.size(),
+          out_gradients.size(), " gradients, ", weights.size(), " weights and ",
+          weight_gradients.size(), " gradients of weights do not fit ", index_.tokens,
+          " tokens of ", width_, " with ", index_.row_of_slot.size(), " slots");
+  for (int64_t slot = 0; slot < std::ssize(weights); ++slot) {
+    const int64_t row = index_.row_of_slot[at(slot)];
+    weight_gradients[at(slot)] = 0;
+    if (row < 0) continue;
+    const float* gradient = out_gradients.data() + slot / index_.k * width_;
+    float* result = permuted_.data() + row * width_;  // of combine(); its gradient takes its place
+    for (int w = 0; w < width_; ++w) {
+      weight_gradients[at(slot)] += gradient[w] * result[w];
+      result[w] = weights[at(slot)] * gradient[w];
+    }
+  }
+  stage_ = Stage::kBackward;
+  return send_permuted();
+}
+
+void TokenDispatcher::combine_gradients(std::span<float> x_gradients) {
+  require(stage_ == Stage::kBackward, "dispatch_gradients() comes before combine_gradients()");
+  fetch_permuted();
+  const std::vector<float> ones(index_.row_of_slot.size(), 1);
+  reduce_rows(index_, permuted_, ones, width_, x_gradients);
+  stage_ = Stage::kPrepared;
 }
 
 }  // namespace tutti::runtime

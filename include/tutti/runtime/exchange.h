@@ -9,13 +9,20 @@
 //                    have one
 //   kRounds          sends and receives, in one group for each congestion-free round
 // Payloads are never staged here: each parcel goes from the source buffer to the target buffer in
-// one call. A parcel that stays on its rank is copied once, unless it stays in place; counters()
-// has both numbers of bytes.
+// one call. A parcel that stays on its rank is a message to itself, unless it stays in place;
+// counters() has both numbers of bytes.
 //
+// Memory:   of the host, or on a stream of a device memory of that device. Folds of the runtime's
+//           own (a reduction in rounds) compute on the host: they take host memory on the BLOCKING
+//           stream. A kReduceScatter is the library's and runs on every stream.
 // Owns:     nothing but scratch for reductions; buffers are the caller's.
 // Threads:  one at a time, as the communicator.
-// Ordering: every rank of the communicator runs the same exchange. Blocks until it is complete.
-// Errors:   throws Error; a resharding that was refused leaves the communicator usable.
+// Ordering: every rank of the communicator runs the same exchange. The first run on a communicator
+//           compares fingerprints of all ranks before the first byte moves, and for that waits for
+//           them on the host; make it before a graph is captured. Otherwise a run waits as calls
+//           on its stream do: on the BLOCKING stream until it is complete.
+// Errors:   throws Error; a resharding that was refused leaves the communicator usable. Ranks whose
+//           exchanges differ get kRanksDiffer.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +43,8 @@ class TUTTI_RUNTIME_API Reduction {
   virtual ~Reduction() = default;
   /// target[i] becomes target[i] (x) arrived[i]. Arrivals are folded in ascending source rank.
   virtual void fold(void* target, const void* arrived, int64_t elements) const = 0;
+  /// The size of an element; it must be that of the exchange.
+  virtual Bytes element() const = 0;
   /// Makes the target the identity of the fold.
   virtual void clear(void* target, int64_t elements) const = 0;
   /// The type whose sum this fold is, if the library can fold it itself; else null.
@@ -67,19 +76,30 @@ class TUTTI_RUNTIME_API Exchange {
 
   /// Buffers of source_sizes[rank] and target_sizes[rank] elements. They may be one buffer only
   /// where the way is a collective in place; other overlaps are refused. With a reduction the
-  /// target holds the folded arrivals afterwards, and nothing of what it held before.
-  void run(tuttiComm_t comm, const void* source, void* target);
+  /// target holds the folded arrivals afterwards, and nothing of what it held before. On a HOST
+  /// stream or one of a device, buffers stay as they are until the stream has passed the run.
+  void run(tuttiComm_t comm, const void* source, void* target,
+           tuttiStream_t stream = tuttiBlocking());
 
   const ExchangeCounters& counters() const { return counters_; }
 
  private:
-  void run_gather(tuttiComm_t comm, int rank, const void* source, void* target);
-  void run_scatter(tuttiComm_t comm, int rank, const void* source, void* target);
-  void run_all_to_all(tuttiComm_t comm, int rank, const void* source, void* target);
-  void run_rounds(tuttiComm_t comm, int rank, const std::byte* source, std::byte* target);
+  struct Place {  // where a run takes place
+    tuttiComm_t comm = nullptr;
+    tuttiStream_t stream = tuttiBlocking();
+    int rank = 0;
+  };
+  void agree_once(tuttiComm_t comm);
+  void run_gather(const Place& place, const void* source, void* target);
+  void run_scatter(const Place& place, const void* source, void* target);
+  void run_all_to_all(const Place& place, const void* source, void* target);
+  void run_rounds(const Place& place, const std::byte* source, std::byte* target);
+  void run_round(const Place& place, std::span<const int> round, const std::byte* source,
+                 std::byte* target);
+  std::vector<int> staying(int rank) const;
+  void place_arrivals(int rank);
   void check_buffers(int rank, const void* source, const void* target) const;
-  void copy_what_stays(int rank, const std::byte* source, std::byte* target);
-  void fold_arrivals(int rank, const std::byte* source, std::byte* target);
+  void fold_arrivals(int rank, std::byte* target);
   size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * element_.value); }
 
   Resharding resharding_;
@@ -88,6 +108,7 @@ class TUTTI_RUNTIME_API Exchange {
   ExchangeWay way_ = ExchangeWay::kRounds;
   Rounds rounds_;
   ExchangeCounters counters_;
+  tuttiComm_t agreed_ = nullptr;         // on which all ranks have the same exchange
   std::vector<std::byte> scratch_;       // arrivals of this rank, in the order of its parcels
   std::vector<int64_t> scratch_offset_;  // of each parcel; -1: it is not this rank's
 };

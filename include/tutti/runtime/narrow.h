@@ -58,8 +58,10 @@ struct SumPart {
   size_t count = 0;
   tuttiDataType_t type = tuttiFloat32;
 };
-/// All parts progress together, as one group. Every rank passes the same counts and types.
+/// All parts progress together, as one group. Every rank passes the same counts and types. Memory
+/// of a device goes with a stream of that device; the call then waits as calls on it do.
 TUTTI_RUNTIME_API void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts,
-                                           bool deterministic = false);
+                                           bool deterministic = false,
+                                           tuttiStream_t stream = tuttiBlocking());
 
 }  // namespace tutti::runtime

@@ -58,12 +58,20 @@ TUTTI_RUNTIME_API Sharding tensor_sharding(const BucketPlan& plan, int tensor);
 
 /// One allocation for a bucket, for as long as it lives: tensors are slices of it, collectives run
 /// in place in registered memory, and the runtime copies nothing.
-/// Owns:     the memory, and its registration with the communicator, which must live longer.
-/// Ordering: construction and collectives are collective over the communicator.
+/// Memory:   of the host, or for a stream of a device memory of that device; or the caller's.
+/// Types:    any that the library gathers; sums of floats of 16 and 8 bits are added in fp32 and
+///           rounded once a hop. To gather in bfloat16 and reduce in fp32, make a buffer of each.
+/// Owns:     the memory that it allocated, and its registration with the communicator, which must
+///           live longer.
+/// Ordering: construction and collectives are collective over the communicator. Construction
+///           compares the plans of all ranks. A collective waits as calls on its stream do.
 class TUTTI_RUNTIME_API BucketBuffer {
  public:
-  /// float or double elements, all 0.
-  BucketBuffer(tuttiComm_t comm, BucketPlan plan, tuttiDataType_t type);
+  /// Elements of this type: on the host all 0, in a device's memory of undefined value. With
+  /// `memory` the buffer lies there (plan.share * plan.ranks elements), and registering it is the
+  /// caller's affair. `stream` is the one that later calls take by default.
+  BucketBuffer(tuttiComm_t comm, BucketPlan plan, tuttiDataType_t type,
+               tuttiStream_t stream = tuttiBlocking(), void* memory = nullptr);
   ~BucketBuffer();
   BucketBuffer(const BucketBuffer&) = delete;
   BucketBuffer& operator=(const BucketBuffer&) = delete;
@@ -75,10 +83,12 @@ class TUTTI_RUNTIME_API BucketBuffer {
   void* share() const;
 
   /// Every rank's share to all ranks.
-  void all_gather();
+  void all_gather() { all_gather(stream_); }
+  void all_gather(tuttiStream_t stream);
   /// The sum of all ranks' buffers, each share on its rank; the rest of the buffer is then
   /// undefined.
-  void reduce_scatter(bool deterministic = false);
+  void reduce_scatter(bool deterministic = false) { reduce_scatter(deterministic, stream_); }
+  void reduce_scatter(bool deterministic, tuttiStream_t stream);
   /// The same as tasks of a timeline, which has channels of its own.
   Payload gather_payload() const;
   Payload scatter_payload() const;
@@ -89,6 +99,8 @@ class TUTTI_RUNTIME_API BucketBuffer {
   tuttiComm_t comm_;
   BucketPlan plan_;
   tuttiDataType_t type_;
+  tuttiStream_t stream_;
+  bool owns_;
   int rank_ = 0;
   void* memory_ = nullptr;
   void* registration_ = nullptr;

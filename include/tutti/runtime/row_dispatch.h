@@ -52,7 +52,8 @@ class TUTTI_RUNTIME_API RowDispatch {
   /// One more than this rank's experts.
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
-  /// results: index.rows() rows in the order of the index, for reduce_rows().
+  /// results: index.rows() rows in the order of the index, for reduce_rows(). The index is that of
+  /// dispatch(): another one is refused before anything is fetched.
   void combine(const DispatchIndex& index, void* results);
 
   const RowCounters& counters() const { return counters_; }
@@ -72,6 +73,7 @@ class TUTTI_RUNTIME_API RowDispatch {
   void* memory_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   bool dispatched_ = false;
+  uint64_t index_print_ = 0;     // of the index whose rows were dispatched
   std::vector<int64_t> places_;  // of each expert: where this rank's rows begin at its home
   std::vector<int64_t> offsets_;
   RowCounters counters_;

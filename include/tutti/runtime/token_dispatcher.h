@@ -6,6 +6,10 @@
 // which adds the parts of a split expert. The host waits at one point only: for the exchange of
 // counts in prepare().
 //
+// Backward: the gradient of combine() is a dispatch and that of dispatch() a combine, of the same
+// rows and with the same counts, which are not exchanged again: dispatch_gradients(), then
+// combine_gradients(). In etp an all_gather takes the place of the reduce_scatter and the reverse.
+//
 // Units:    rows of `width` floats. Expert e belongs to place e / (experts / ep) of ep.
 // Owns:     staging rows; communicators are the caller's, and only this object's while it works.
 // Ordering: collective over all ranks of etp x ep, which are one group of a mesh with both axes,
@@ -38,6 +42,7 @@ class TUTTI_RUNTIME_API TokenDispatcher {
   /// `topk` is as for build_index(), for this rank's tokens. `capacity` is the most of this rank's
   /// own tokens for each expert, or kDropless.
   const DispatchIndex& prepare(std::span<const int32_t> topk, int k, int64_t capacity = kDropless);
+  /// May be called again with the same counts: prepare() is needed where the routing changes.
   /// `x` has the rows of this rank's tokens. Returns the rows of this rank's experts, ordered by
   /// expert, of which each begins at its entry of offsets(). The caller overwrites them with the
   /// results; they are valid until combine().
@@ -47,8 +52,18 @@ class TUTTI_RUNTIME_API TokenDispatcher {
   /// rank's tokens: the weighted sums of their experts' results.
   void combine(std::span<const float> weights, std::span<float> out);
 
+  /// The backward pass of the last combine(), with its weights. `out_gradients` has the rows of
+  /// this rank's tokens; `weight_gradients` gets an entry for each slot (0 for dropped ones).
+  /// Returns the gradients of the results of this rank's experts, in the order of dispatch(). The
+  /// caller overwrites them with the gradients of what dispatch() returned.
+  std::span<float> dispatch_gradients(std::span<const float> out_gradients,
+                                      std::span<const float> weights,
+                                      std::span<float> weight_gradients);
+  /// The backward pass of dispatch(): x_gradients gets the rows of this rank's tokens.
+  void combine_gradients(std::span<float> x_gradients);
+
  private:
-  enum class Stage { kNew, kPrepared, kDispatched };
+  enum class Stage { kNew, kPrepared, kDispatched, kCombined, kBackward };
   struct Part {            // rows of one source for one expert
     int64_t gathered = 0;  // place in the gathered rows
     int64_t sorted = 0;    // place in the rows by expert
@@ -56,6 +71,8 @@ class TUTTI_RUNTIME_API TokenDispatcher {
   };
   void plan_exchange(const Counts& counts);
   void plan_sorting(const Counts& counts);
+  std::span<float> send_permuted();
+  void fetch_permuted();
   void all_to_all(const float* send, const std::vector<size_t>& send_counts, float* recv,
                   const std::vector<size_t>& recv_counts);
 
