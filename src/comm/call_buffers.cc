@@ -57,6 +57,11 @@ BufferReach CallBuffers::reach_of(const Request& request) {
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
 }
 
+std::string CallBuffers::why_not_read() const {
+  if (single_copy_bytes_ == 0 || direct_ || membership_.domain_size() == 1) return "";
+  return membership_.why_no_single_copy();
+}
+
 uint64_t CallBuffers::send_elements(const Request& request) const {
   if (request.counts != nullptr) return input_elements_of(*request.counts, membership_.rank());
   return schedule::input_elements(shape_of_buffers(request, membership_.ranks()),

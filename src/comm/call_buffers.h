@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "src/comm/membership.h"
 #include "src/comm/memory_table.h"
@@ -41,6 +42,8 @@ class CallBuffers {
   /// end_use().
   BufferReach reach_of(const Request& request);
   void end_use() { memory_.end_use(); }
+  /// For people: why peers do not read each other's ordinary memory though that was asked for.
+  std::string why_not_read() const;
   uint64_t send_elements(const Request& request) const;
 
  private:

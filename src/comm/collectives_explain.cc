@@ -34,6 +34,9 @@ std::string Collectives::explain(const Request& request) {
           (prepared.value()->fast ? ", superinstructions" : "") +
           (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " + membership_.transports() +
           (shares ? rounds_before(request, in_place) : "") + "\n";
+  if (const std::string why = buffers_.why_not_read(); !why.empty()) {
+    text += "  TUTTI_SINGLE_COPY_BYTES is without effect: " + why + "\n";
+  }
   for (const select::Candidate& candidate : planner_.candidates(request, in_place)) {
     text += "  " + std::string(candidate.algorithm->name);
     if (candidate.parameters.lanes > 1) text += ":" + std::to_string(candidate.parameters.lanes);

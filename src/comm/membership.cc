@@ -326,8 +326,20 @@ Status Membership::connect(int peer) {
   }
   ++domain_size_;
   all_memory_ = all_memory_ && can.all_memory;
+  if (single_copy_ && !can.single_copy) {
+    refused_by_ = rank();
+    refused_with_ = peer;
+  }
   single_copy_ = single_copy_ && can.single_copy;
   return {};
+}
+
+std::string Membership::why_no_single_copy() const {
+  if (single_copy_) return "";
+  return name_of(refused_by_) + " and " +
+         (refused_with_ < 0 ? "one of its peers" : name_of(refused_with_)) +
+         " may not read each other's memory (other users, containers, or the kernel's "
+         "ptrace_scope), so no rank does";
 }
 
 std::string Membership::name_of(int rank) const { return roster_->describe(rank); }
@@ -450,6 +462,7 @@ Status Membership::await_domain() {
       backoff.pause();
     }
     const exec::Joined joined = theirs.joined.load(std::memory_order_acquire);
+    if (single_copy_ && joined != exec::Joined::kAndCopies) refused_by_ = peer;
     single_copy_ = single_copy_ && joined == exec::Joined::kAndCopies;
   }
   return {};

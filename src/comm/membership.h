@@ -86,6 +86,8 @@ class Membership {
   bool all_memory() const { return all_memory_; }
   /// Every two ranks of my domain may copy from and to each other's ordinary memory.
   bool single_copy() const { return single_copy_; }
+  /// Why not, for people: the two ranks that may not read each other's memory. Empty: they all may.
+  std::string why_no_single_copy() const;
   bool has_streams() const { return has_streams_; }
   int domain_size() const { return domain_size_; }
   /// How many processors the ranks of this host have together, equal on all of them.
@@ -138,6 +140,8 @@ class Membership {
   group::GroupPointer group_;
   bool all_memory_ = true;
   bool single_copy_ = true;
+  int refused_by_ = -1;  // where it is off: a rank that may not read a peer's memory, or may not be
+  int refused_with_ = -1;  // and which peer; -1: only the other rank knows
   bool has_streams_ = false;
   int domain_size_ = 1;
   int cores_ = 1;

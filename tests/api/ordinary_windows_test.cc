@@ -98,6 +98,46 @@ TEST(OrdinaryWindows, WhatIsNotPermittedAnyMoreIsRefusedWithAdvice) {
   });
 }
 
+/// Asks what a call of 4 MiB would do.
+class Explaining : testing_support::TeamRank {
+ public:
+  explicit Explaining(Member& member) : TeamRank(member) {}
+
+  void expect(const std::vector<std::string>& words) {
+    if (!join()) return;
+    char text[4096] = {};
+    if (!ok(tuttiExplain(comm_, "all_gather", 1 << 20, tuttiFloat32, text, sizeof text, nullptr))) {
+      return;
+    }
+    const std::string explained = text;
+    for (const std::string& word : words) {
+      if (explained.find(word) == std::string::npos)
+        member_.fail("no '" + word + "': " + explained);
+    }
+    member_.meet();
+  }
+};
+
+TEST(SingleCopies, ExplainNamesThePairThatMayNotReadEachOther) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
+  TeamShape shape = TeamShape::processes(3);
+  shape.environment.assign(3, {{"TUTTI_LOG", "off"}, {"TUTTI_SINGLE_COPY_BYTES", "1"}});
+  for (const bool refused : {false, true}) {
+    const auto body = [refused](Member& member) {
+      Explaining rank(member);
+      if (!refused) return rank.expect({", single copy, "});
+      if (member.rank() == 2 && !testing_support::refuse_single_copies()) {
+        return member.fail("seccomp: " + std::string(std::strerror(errno)));
+      }
+      rank.expect({", staged, ", "without effect: ", "may not read each other's memory",
+                   member.rank() == 1 ? "rank 1 (" : "rank 0 (", "rank 2 ("});
+    };
+    const auto result = testing_support::run_team(
+        shape, body, [](uint64_t) { return std::string("explain"); }, kLimitNs);
+    EXPECT_TRUE(result.ok) << result.report;
+  }
+}
+
 /// Much memory of few pages.
 class Repeated {
  public:
