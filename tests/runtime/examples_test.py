@@ -27,6 +27,12 @@ def timeline(*arguments, status=0):
     return run(os.path.join(BIN, "tutti"), "timeline", *arguments, status=status)
 
 
+def generators():
+    """The names that the usage of `tutti timeline` lists."""
+    lines = timeline("--help").stdout.splitlines()
+    return [line.split()[0] for line in lines if line.startswith("  ")]
+
+
 class Examples(unittest.TestCase):
     def test_losses_are_those_of_one_process_to_the_bit(self):
         expected = example("data_parallel", "--ranks", "1").stdout
@@ -80,7 +86,7 @@ class Timeline(unittest.TestCase):
     def test_pictures_can_be_read(self):
         with tempfile.TemporaryDirectory() as folder:
             svg, trace = os.path.join(folder, "a.svg"), os.path.join(folder, "a.json")
-            for what in ("pipeline", "fsdp", "ddp", "ring", "context", "outer"):
+            for what in generators():
                 timeline(what, "--svg", svg, "--perfetto", trace)
                 xml.etree.ElementTree.parse(svg)
                 with open(trace, encoding="utf-8") as file:
@@ -112,9 +118,11 @@ class Timeline(unittest.TestCase):
         self.assertIn("grain 128", timeline("context", "--block", "100", status=2).stderr)
         self.assertIn("8192,4096", timeline("context", "--help").stdout)
         self.assertIn("not a multiple of 3", timeline("ring", "--nodes", "3", status=2).stderr)
+        for what in ("pipeline", "context", "nano", "chunked", "gnn", "two_level_ring"):
+            self.assertIn(what, generators())
         self.assertIn("usage", timeline("nonsense", status=2).stderr)
         limited = timeline("pipeline", "--memory", "100", status=1)
-        self.assertIn("rule 6: rank 0 needs", limited.stderr)
+        self.assertIn("rule 6: rank 0 may need 4194304 bytes", limited.stderr)
 
 
 if __name__ == "__main__":

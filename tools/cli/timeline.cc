@@ -12,9 +12,9 @@
 #include "perf/collectives/error.h"
 #include "perf/command_line.h"
 #include "tools/cli/arguments.h"
+#include "tutti/codecs.h"
 #include "tutti/runtime/block_context.h"
 #include "tutti/runtime/cost.h"
-#include "tutti/codecs.h"
 #include "tutti/runtime/generators.h"
 #include "tutti/runtime/outer/outer_timeline.h"
 #include "tutti/runtime/ring.h"
@@ -215,8 +215,8 @@ std::optional<Timeline> make_outer(CommandLine& line, Common& common, int argc,
   line.add({"--delay", "N", "inner steps until a result is due", "0"}, spec.delay, 0, 100'000);
   line.add({"--parameters", "N", "of the model", "25000000"}, parameters, 1, 1'000'000'000'000);
   line.add({"--codec", "TEXT", "how they are encoded, for example e3m0:256", "none"}, codec);
-  line.add({"--megabits", "MB/S", "of a link, in Mb/s, in place of --bandwidth", "50"}, megabits,
-           1, 100'000'000);
+  line.add({"--megabits", "MB/S", "of a link, in Mb/s, in place of --bandwidth", "50"}, megabits, 1,
+           100'000'000);
   if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
   spec.ranks = common.ranks;
   spec.step = Nanoseconds(common.forward + common.backward);
@@ -225,14 +225,14 @@ std::optional<Timeline> make_outer(CommandLine& line, Common& common, int argc,
   const Machine machine({{common.ranks, link}}, common.ranks);
   const bool gathers = codec != "none";
   const Bytes whole = gathers ? spec.bytes * common.ranks : spec.bytes;
-  spec.exchange =
-      collective_time(machine, RankSet::range(0, common.ranks),
-                      gathers ? TaskKind::kAllGather : TaskKind::kAllReduce, whole);
+  spec.exchange = collective_time(machine, RankSet::range(0, common.ranks),
+                                  gathers ? TaskKind::kAllGather : TaskKind::kAllReduce, whole);
   const Timeline timeline = outer_timeline(spec);
-  std::printf("# an exchange of %lld bytes takes %.3f ms, which a delay of %d hides; %.2f%% of the "
-              "time is computed\n",
-              static_cast<long long>(spec.bytes.value), milliseconds(spec.exchange),
-              hiding_delay(spec), 100 * utilisation(spec));
+  std::printf(
+      "# an exchange of %lld bytes takes %.3f ms, which a delay of %d hides; %.2f%% of the "
+      "time is computed\n",
+      static_cast<long long>(spec.bytes.value), milliseconds(spec.exchange), hiding_delay(spec),
+      100 * utilisation(spec));
   return timeline;
 }
 
@@ -253,10 +253,23 @@ constexpr Command kCommands[] = {
      make_outer},
 };
 
+/// Null where the name is no command's.
+const Command* command_of(std::string_view name) {
+  for (const Command& command : kCommands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
 int print_usage(std::FILE* file) {
   std::fprintf(file, "usage: tutti timeline WHAT [options]      tutti timeline WHAT --help\n\n");
   for (const Command& command : kCommands) {
-    std::fprintf(file, "  %-10s %s\n", command.name, command.summary);
+    std::fprintf(file, "  %-18s %s\n", command.name, command.summary);
+  }
+  std::fprintf(file, "\nThe example of any other generator, for --ranks of them:\n\n");
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    if (command_of(generator.name) != nullptr) continue;
+    std::fprintf(file, "  %-18s %s\n", generator.name, generator.summary);
   }
   return file == stdout ? 0 : 2;
 }
@@ -302,29 +315,47 @@ int run(const Command& command, int argc, char** argv) {
   return timeline ? show(*timeline, common) : exit_code;
 }
 
+/// A generator without flags of its own: its example, for so many ranks.
+int run_example(const TimelineGenerator& generator, int argc, char** argv) {
+  Common common;
+  CommandLine line(generator.summary, std::string("tutti timeline ") + generator.name);
+  line.add({"--ranks", "N", "ranks", "4"}, common.ranks, 1, 1024);
+  line.add({"--svg", "FILE", "write a picture"}, common.svg);
+  line.add({"--perfetto", "FILE", "write a trace for ui.perfetto.dev"}, common.perfetto);
+  int exit_code = 0;
+  if (!parsed(line, argc, argv, exit_code)) return exit_code;
+  return show(generator.example(common.ranks), common);
+}
+
+/// The exit code; nothing where the name is nobody's.
+std::optional<int> run_named(std::string_view name, int argc, char** argv) {
+  if (const Command* command = command_of(name)) return run(*command, argc, argv);
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    if (name == generator.name) return run_example(generator, argc, argv);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int timeline_main(int argc, char** argv) {
   const std::string_view wanted = argc > 1 ? argv[1] : "";
   if (asks_for_help(wanted)) return print_usage(stdout);
-  for (const Command& command : kCommands) {
-    if (wanted != command.name) continue;
-    try {
-      return run(command, argc - 1, argv + 1);
-    } catch (const Error& error) {
-      std::fprintf(stderr, "tutti timeline: %s\n", error.what());
-      return 2;
-    } catch (const perf::PerfError& error) {
-      std::fprintf(stderr, "tutti timeline: %s\n", error.what());
-      return error.exit_code;
-    } catch (const std::bad_alloc&) {
-      std::fprintf(
-          stderr,
-          "tutti timeline: memory ran out; simulate fewer ranks, layers or micro-batches\n");
-      return 2;
-    }
+  if (wanted.empty()) return print_usage(stderr);
+  try {
+    const std::optional<int> code = run_named(wanted, argc - 1, argv + 1);
+    return code ? *code : print_usage(stderr);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "tutti timeline: %s\n", error.what());
+    return 2;
+  } catch (const perf::PerfError& error) {
+    std::fprintf(stderr, "tutti timeline: %s\n", error.what());
+    return error.exit_code;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "tutti timeline: memory ran out; simulate fewer ranks, layers or micro-batches\n");
+    return 2;
   }
-  return print_usage(stderr);
 }
 
 }  // namespace tutti::cli
