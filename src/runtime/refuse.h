@@ -17,10 +17,13 @@ inline void append_word(std::string& sentence, std::string_view word) { sentence
 template <class Number>
 requires std::is_integral_v<Number>
 void append_word(std::string& sentence, Number number) { sentence += std::to_string(number); }
-/// As few digits as tell it from its neighbours, and a point whatever the program's locale.
+/// As std::to_string writes it, but with a point whatever the program's locale.
 inline void append_word(std::string& sentence, double number) {
-  std::array<char, 32> text{};  // "-2.2250738585072014e-308"
-  sentence.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
+  constexpr int kDigits = 6;
+  std::array<char, 400> text{};  // the largest double has 309 digits before the point
+  sentence.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number,
+                                             std::chars_format::fixed, kDigits)
+                                   .ptr);
 }
 
 template <class... Parts>
