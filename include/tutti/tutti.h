@@ -326,7 +326,10 @@ typedef struct {
                             inputs give equal bits. (These still depend on whether threads flush
                             subnormal numbers: MXCSR, FPCR.) 0 does not undo TUTTI_DETERMINISTIC */
   int priority;          /* on HOST streams and in groups, a call of lower priority advances only
-                            when no call of higher priority can */
+                            when no call of higher priority can: that one begins after at most
+                            256 KiB, or one slice, of the other. Above 0, also where it is the
+                            communicator's: messages to other hosts go before those of calls with 0
+                            and less, after at most one frame of 256 KiB */
   uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: as tuttiConfig_t or
                             else TUTTI_TIMEOUT (in seconds) says; UINT64_MAX: no deadline */
   int engine;            /* a tuttiEngine_t. AUTO: the communicator's. With any other, a call on a

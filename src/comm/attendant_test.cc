@@ -90,6 +90,11 @@ class FakeLink final : public transport::Link,
   uint64_t heard(transport::ChannelId, transport::Note&) const override { return 0; }
   void expose(transport::ChannelId, const transport::Region&) override {}
   bool withdraw(transport::ChannelId) override { return true; }
+  bool cut_off(transport::ChannelId) override { return true; }
+  Status epoch_status(transport::EpochId) const override { return {}; }
+  void prioritize(transport::EpochId, transport::Priority) override {}
+  void end_epoch(transport::EpochId) override {}
+  bool has_let_go(transport::EpochId) override { return true; }
   Ticket put(transport::ChannelId, uint64_t, transport::ConstBuffer, uint32_t) override {
     return 0;
   }

@@ -190,10 +190,26 @@ bool Communicator::idle(bool rare) {
   return membership_->has_streams() && executor_->state().poll_streams();
 }
 
+// The link has two classes of frames: whoever asks for more than the default goes first.
+static transport::Priority class_of(int priority) {
+  return priority > 0 ? transport::Priority::kHigh : transport::Priority::kNormal;
+}
+
+void Communicator::begin_among_others(int priority) {
+  executor_->state().give_way(true);
+  executor_->state().prioritize(class_of(priority));
+}
+
+void Communicator::end_among_others() {
+  executor_->state().give_way(false);
+  executor_->state().prioritize(class_of(options().priority));
+}
+
 void Communicator::set_options(const CallOptions& options) {
   collectives_->planner().set_options(options);
   if (device_calls_ != nullptr) device_calls_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
+  executor_->state().prioritize(class_of(options.priority));
 }
 
 // Between calls nobody but a thread that looks would tell the peers of an abort.

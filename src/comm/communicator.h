@@ -91,6 +91,10 @@ class Communicator final {
   /// Between unsuccessful advances: moves streams, and whether one moved; `rare`: looks at failures
   /// and deadlines.
   bool idle(bool rare);
+  /// Before an operation of this priority begins; a thread drives it among others, and says so anew
+  /// behind it.
+  void begin_among_others(int priority);
+  void end_among_others();
   const Status& status() const { return executor_->state().status(); }
   /// Of the operation that advance() says is done (Work::outcome).
   Status outcome() const { return active_->outcome(); }

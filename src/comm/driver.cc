@@ -257,6 +257,7 @@ bool Driver::run_on(QueuedTask& node, bool& moved, Status& status) {
       if (!done) return {};
       node.begun = true;
       moved = true;
+      communicator.begin_among_others(node.task.priority);
       if (Status begun = node.task.begin(); !begun.ok()) return begun;
     }
     const exec::Progress progress = communicator.advance();
@@ -264,7 +265,9 @@ bool Driver::run_on(QueuedTask& node, bool& moved, Status& status) {
     done = progress == exec::Progress::kDone;
     return done ? communicator.outcome() : Status();
   });
-  return done || !status.ok();
+  const bool over = done || !status.ok();
+  if (over && node.begun) communicator.end_among_others();
+  return over;
 }
 
 // True if the task is finished. Of a failed one nobody waits for the streams: they may be held up

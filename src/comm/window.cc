@@ -332,8 +332,8 @@ int Window::close() {
 
 void Window::cut_off() {
   for (const WindowPart& part : parts_) {
-    // Its last words are not waited for: whoever finds the failure ends all links, and waits.
-    if (part.remote != nullptr && !part.remote->withdraw(region_)) (void)part.link->hang_up();
+    if (part.remote == nullptr || part.remote->cut_off(region_)) continue;
+    part.link->sever("a window has ended, and the peer may still write to its memory");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "src/base/clock.h"
 #include "src/base/wait.h"
 #include "src/diagnosis/overlay.h"
+#include "src/diagnosis/stall_notes.h"
 
 namespace tutti::diagnosis {
 namespace {
@@ -32,9 +33,6 @@ constexpr uint64_t kLookAgainNs = 1'000'000;
 constexpr int kMostLooks = 100;
 // How long who leaves waits for peers that have not answered its calls: these may be stopped.
 constexpr uint64_t kMeetingNs = 1'000'000'000;
-
-// Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
-enum class NewsKind : uint32_t { kLost = 1, kLeaves = 2 };
 
 void drain(int fd) {
   uint64_t count = 0;
@@ -142,7 +140,8 @@ Status PeerWatch::start_timer() {
 }
 
 bool PeerWatch::is_mine(transport::ChannelId id) const {
-  return id == stall_.channel(kNewsLane) || id == stall_.channel(kAskLane);
+  return id == stall_.channel(kNewsLane) || id == stall_.channel(kAskLane) ||
+         id == stall_.channel(kLastLane);
 }
 
 // ---- connections --------------------------------------------------------------------------------
@@ -167,7 +166,7 @@ void PeerWatch::settled(int rank) {
     const std::lock_guard lock(loss_mutex_);
     if (told_) known = loss_;
   }
-  if (known) other.stream->tell(stall_.channel(kNewsLane), note_of(*known));
+  if (known) other.stream->tell(stall_.channel(kNewsLane), news_of(*known));
 }
 
 Status PeerWatch::watch_connection(int rank, int fd) {
@@ -201,7 +200,7 @@ void PeerWatch::hear_stream(int rank) {
       attended_.load(std::memory_order_acquire) && other.link->one_sided() != nullptr;
   if (!is_read) other.stream->progress();
   // It would have news for ever. hung_up() looks after it.
-  if (!other.link->status().ok() || over_.load(std::memory_order_acquire)) {
+  if (!other.link->status().ok()) {
     epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
   }
 }
@@ -228,6 +227,11 @@ void PeerWatch::listen(int rank) {
   if (std::exchange(heard.news, news) != news &&
       note.small[0] == static_cast<uint32_t>(NewsKind::kLost)) {
     if (const auto loss = Loss::read(note.large[0], contacts_.size())) lost(*loss);
+  }
+  const uint64_t last = stream.heard(stall_.channel(kLastLane), note);
+  if (std::exchange(heard.last, last) != last) {
+    const auto loss = Loss::read(note.large[0], contacts_.size());
+    if (loss && loss->rank == rank) lost(*loss);
   }
   const uint64_t asked = stream.heard(stall_.channel(kAskLane), note);
   if (std::exchange(heard.asked, asked) != asked) {
@@ -295,19 +299,12 @@ void PeerWatch::could_not_meet(int rank) {
   has_loss_.store(true, std::memory_order_release);
 }
 
-transport::Note PeerWatch::note_of(const Loss& loss) {
-  transport::Note note;
-  note.small[0] = static_cast<uint32_t>(NewsKind::kLost);
-  note.large[0] = loss.word();
-  return note;
-}
-
 void PeerWatch::tell(const Loss& loss) {
   if (!has_streams_) return;  // all see it themselves
   for (int rank = 0; rank < static_cast<int>(contacts_.size()); ++rank) {
     const Contact& other = contact(rank);
     if (other.stream != nullptr) {
-      other.stream->tell(stall_.channel(kNewsLane), note_of(loss));
+      other.stream->tell(stall_.channel(kNewsLane), news_of(loss));
     } else if (rank != rank_ && other.words.valid()) {
       loss.tell(*other.words.lost, contacts_.size());
     }

@@ -51,7 +51,7 @@ class PeerWatch {
   /// most, until no connection is half made. The peer's end of it may be there already, and where
   /// it ends without a goodbye, the peer takes this rank for dead.
   void finish_meeting() const;
-  /// This rank has failed: whoever is connected with it sees that, and no more is told on.
+  /// This rank has failed: whoever is connected with it was told, and no more is told on.
   void end() { over_.store(true, std::memory_order_release); }
   /// Whether a thread of its own (comm::Attendant) reads the links with one-sided access.
   void attended(bool is) { attended_.store(is, std::memory_order_release); }
@@ -62,6 +62,7 @@ class PeerWatch {
   struct PeerVisits {
     uint64_t news = 0;
     uint64_t asked = 0;
+    uint64_t last = 0;
     uint64_t visit = 0;  // the last one that came to its stream
     int looks = 0;       // at a hang-up that is not understood
   };
@@ -82,7 +83,6 @@ class PeerWatch {
   void lost(const Loss& loss);
   void could_not_meet(int peer);
   void tell(const Loss& loss);
-  static transport::Note note_of(const Loss& loss);
   bool has_left(int peer) const;
   bool has_failed() const;
   const Contact& contact(int rank) const { return contacts_[static_cast<size_t>(rank)]; }

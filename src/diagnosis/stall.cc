@@ -164,14 +164,18 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
 
 // Links know of mistakes before the deadline of a call that waits for somebody else.
 Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
-  Status status = contacts_[peer].link->status();
-  if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
-    cause_ = {static_cast<int>(peer), options_.rank};
-    return mismatch_at(wait, peer, std::move(status));
+  const Contact& other = contacts_[peer];
+  if (other.stream != nullptr) {
+    Status differs = other.stream->epoch_status(epoch());  // a message and its receive do not match
+    if (!differs.ok()) {
+      cause_ = {static_cast<int>(peer), options_.rank};
+      return mismatch_at(wait, peer, std::move(differs));
+    }
   }
+  Status status = other.link->status();
   // Buffers of this rank, or memory that it has not; what a connection lacked that never was is the
   // affair of who needs it.
-  const bool mine = status.code() == Code::kSystemError && contacts_[peer].link->liveness_fd() >= 0;
+  const bool mine = status.code() == Code::kSystemError && other.link->liveness_fd() >= 0;
   if (mine || status.code() == Code::kInvalidArgument) {
     cause_ = {options_.rank, -1};
     return status;
@@ -230,8 +234,8 @@ Status Stall::diagnose(const LongWait& wait) {
   return hearsay(Status::remote_error(why), kHearsayNs);
 }
 
-// Of two whose calls differ each blames the other, and who gave up because of one of them blames
-// whom that one did. So a rank that hears of it looks itself.
+// Each of two ranks whose calls differ blames the other one, and a third rank that gives up because
+// of one of them repeats what that one said. So a rank that hears of it compares calls itself.
 Status Stall::compare_with_host(const LongWait& wait) {
   for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
     if (!contacts_[peer].words.valid()) continue;
@@ -305,8 +309,8 @@ void Stall::announce_new_call(uint32_t peer, uint32_t number, uint32_t runs) {
   if (note) contacts_[peer].stream->tell_with_next(channel(kCallLane), *note);
 }
 
-// Of a message that is not what its receiver's call expects. Its sender has said before it what it
-// is, and the receiver before its last word what it called.
+// Words for a message that is not what its receiver expects. Before such a message its sender has
+// told what it calls, and the receiver tells it before it says that the two differ.
 Status Stall::mismatch_at(const LongWait& wait, uint32_t peer, Status found) const {
   transport::Note note;
   if (!is_collective(wait) || contacts_[peer].stream->heard(channel(kCallLane), note) == 0 ||
@@ -319,34 +323,44 @@ Status Stall::mismatch_at(const LongWait& wait, uint32_t peer, Status found) con
                                "; every rank must make the same calls in the same order");
 }
 
-void Stall::leave(uint32_t number, const Loss& loss) {
+std::string Stall::leave(uint32_t number, const Loss& loss) {
   tell_host(loss);
-  if (!has_streams_) return;
+  if (!has_streams_) return {};
+  tell_all(number, loss);
+  for (const Contact& peer : contacts_) {
+    if (peer.stream != nullptr) peer.stream->end_epoch(epoch());
+  }
+  const uint64_t until_ns = monotonic_ns() + kLastWordsNs;
+  Backoff backoff(1);
+  while (!have_all_let_go() && monotonic_ns() < until_ns) backoff.pause();
+  return sever_the_rest();
+}
+
+// The control lane says why to ranks that wait for this one. The last lane wakes the control
+// threads of all, which tell it on as news to ranks that this one is not connected with.
+void Stall::tell_all(uint32_t number, const Loss& loss) {
   transport::Note note;
   note.small[0] = number;
   note.small[1] = far_signatures_[number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(NoteKind::kGaveUp), 0);
   note.large[1] = loss.word();
   const auto call = loss.cause.calls_differ() ? note_of_call(number) : std::nullopt;
-  {
-    const std::lock_guard lock(leave_mutex_);
-    left_ = true;
-    for (const Contact& peer : contacts_) {
-      // Where there is no memory for a note, the peer only sees the stream end.
-      if (peer.stream == nullptr) continue;
-      attempt([&] {
-        if (call) peer.stream->tell(channel(kCallLane), *call);
-        peer.stream->tell(channel(kControlLane), note);
-      });
-    }
+  const std::lock_guard lock(leave_mutex_);
+  left_ = true;
+  for (const Contact& peer : contacts_) {
+    // Where there is no memory for a note, the peer only sees that nothing comes.
+    if (peer.stream == nullptr) continue;
+    attempt([&] {
+      if (call) peer.stream->tell_with_next(channel(kCallLane), *call);
+      peer.stream->tell_with_next(channel(kControlLane), note);
+      peer.stream->tell(channel(kLastLane), news_of(loss));
+    });
   }
-  const uint64_t until_ns = monotonic_ns() + kLastWordsNs;
-  Backoff backoff(1);
-  while (!hang_up_all() && monotonic_ns() < until_ns) backoff.pause();
 }
 
-// Those of this host see it in this rank's arena if they wait for it, and here if they wait for
-// another one. They tell it to the hosts that they are connected with and this rank is not.
+// The ranks of this host see a failure in this rank's arena if they wait for this rank. This word
+// tells those that wait for another rank, and they tell the hosts that only they are connected
+// with.
 void Stall::tell_host(const Loss& loss) const {
   for (size_t rank = 0; rank < contacts_.size(); ++rank) {
     const RankWords& words = contacts_[rank].words;
@@ -355,13 +369,37 @@ void Stall::tell_host(const Loss& loss) const {
   }
 }
 
-// False while a peer has no room for what it is told. The control thread goes on with it.
-bool Stall::hang_up_all() const {
-  bool told = true;
+bool Stall::has_let_go(const Contact& peer) const {
+  return peer.stream == nullptr || peer.stream->has_let_go(epoch());
+}
+
+// False also while a peer has no room for what it is told: whoever moves the link goes on with
+// that.
+bool Stall::have_all_let_go() const {
+  bool done = true;
   for (const Contact& peer : contacts_) {
-    if (peer.stream != nullptr) told = peer.link->hang_up() && told;
+    if (peer.stream == nullptr) continue;
+    peer.stream->progress();
+    const transport::OneSided* const access = peer.link->one_sided();
+    const bool is_told = access == nullptr || !access->has_output();
+    done = has_let_go(peer) && is_told && done;
   }
-  return told;
+  return done;
+}
+
+std::string Stall::sever_the_rest() const {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < contacts_.size(); ++rank) {
+    if (has_let_go(contacts_[rank])) continue;
+    contacts_[rank].link->sever(
+        "a call has failed, and the peer did not say in time that it writes to its memory no more");
+    ranks.push_back(static_cast<int>(rank));
+  }
+  if (ranks.empty()) return {};
+  return std::string("; the connection") + (ranks.size() == 1 ? " to rank " : "s to ranks ") +
+         list_ranks(ranks) +
+         " ended, too, for all communicators: a peer that does not answer could still write to "
+         "the memory of this call";
 }
 
 // A rank that waits says so itself, in the thread of its call. This thread reads the words of the

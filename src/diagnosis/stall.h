@@ -33,6 +33,7 @@ inline constexpr uint32_t kControlLane = ~0u;   // whom a rank waits for, what i
 inline constexpr uint32_t kNewsLane = ~0u - 1;  // diagnosis::PeerWatch: who is gone
 inline constexpr uint32_t kAskLane = ~0u - 2;   // what are you in?
 inline constexpr uint32_t kCallLane = ~0u - 3;  // what the call is that a rank waits in
+inline constexpr uint32_t kLastLane = ~0u - 4;  // diagnosis::PeerWatch: this rank has given up
 
 /// Where a call stands that waits for long.
 struct LongWait {
@@ -65,6 +66,7 @@ class Stall {
   const std::vector<Contact>& contacts() const { return contacts_; }
   /// Where notes about this group go.
   transport::ChannelId channel(uint32_t lane) const;
+  transport::EpochId epoch() const { return {options_.communicator, options_.epoch}; }
 
   /// A collective begins; only where there are streams.
   void entered(uint32_t number, uint32_t far_signature) {
@@ -84,8 +86,10 @@ class Stall {
   Status compare_calls(const LongWait& wait, uint32_t peer);
   /// The cause of the last error, as far as it is known.
   const Cause& cause() const { return cause_; }
-  /// This rank gives up: says so to all ranks, and hangs up.
-  void leave(uint32_t number, const Loss& loss);
+  /// This rank gives up: says so to all ranks, and ends the group's epoch on its links, which stay.
+  /// A link is ended only if the peer could still write to memory of this rank's calls and does not
+  /// say in time that it will not: the words returned name those peers; mostly none.
+  std::string leave(uint32_t number, const Loss& loss);
   /// Whether a peer waits for this rank in a call that this rank has not entered. From any thread.
   bool is_awaited() const;
   /// Why `peer` on another host gave up; not known if it has said nothing.
@@ -133,7 +137,10 @@ class Stall {
   std::optional<transport::Note> note_of_call(uint32_t number) const;
   Status mismatch_at(const LongWait& wait, uint32_t peer, Status found) const;
   Status hearsay(Status status, uint64_t patience_ns);
-  bool hang_up_all() const;
+  void tell_all(uint32_t number, const Loss& loss);
+  bool has_let_go(const Contact& peer) const;
+  bool have_all_let_go() const;
+  std::string sever_the_rest() const;
   Situation situation_of(uint32_t rank) const;
   uint64_t silence_ns(uint64_t now_ns) const;
   bool waits(const Situation& situation, uint64_t now_ns) const;

@@ -20,12 +20,22 @@ inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 // thread.
 enum class NoteKind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
+// Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
+enum class NewsKind : uint32_t { kLost = 1, kLeaves = 2 };
+
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 
 inline NoteKind kind_of(const transport::Note& note) {
   return static_cast<NoteKind>(high(note.large[0]));
+}
+
+inline transport::Note news_of(const Loss& loss) {
+  transport::Note note;
+  note.small[0] = static_cast<uint32_t>(NewsKind::kLost);
+  note.large[0] = loss.word();
+  return note;
 }
 
 /// Not known if it says nothing of the kind.

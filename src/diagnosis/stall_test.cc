@@ -78,8 +78,16 @@ class FakeLink final : public transport::Link, public transport::Stream {
   bool sent(Ticket) const override { return false; }
   bool received(Ticket) const override { return false; }
   bool progress() override { return false; }
+  Status epoch_status(transport::EpochId) const override { return mismatch; }
+  void prioritize(transport::EpochId, transport::Priority) override {}
+  void end_epoch(transport::EpochId) override { ended = true; }
+  bool has_let_go(transport::EpochId) override { return !holds_on; }
+  void sever(const std::string& why) override { severed = why; }
 
   Status failure;
+  Status mismatch;
+  bool ended = false, holds_on = false;
+  std::string severed;
 
  private:
   Network& network_;
@@ -315,6 +323,20 @@ TEST(Stall, ACallThatAFarRankHasLeftIsCompared) {
   }
 }
 
+// Links stay: they carry other groups, too.
+TEST(Stall, WhoGivesUpEndsItsEpochAndALinkOnlyWhoseOtherEndHoldsOn) {
+  Network network;
+  Rank first(network, 0, 4);
+  first.enter();
+  first.link(2).holds_on = true;
+  const std::string severed = first.stall().leave(kNumber, {0, {0, -1}});
+  for (const int peer : {1, 2, 3}) {
+    EXPECT_TRUE(first.link(peer).ended) << peer;
+    EXPECT_EQ(first.link(peer).severed.empty(), peer != 2) << peer;
+  }
+  EXPECT_TRUE(contains(severed, "the connection to rank 2 ended")) << severed;
+}
+
 // A group waits for one peer, and the messages of another one do not match: that is known before
 // the deadline would blame the first.
 TEST(Stall, AMistakeIsToldWhoeverIsWaitedFor) {
@@ -328,7 +350,8 @@ TEST(Stall, AMistakeIsToldWhoeverIsWaitedFor) {
     Network network;
     Rank first(network, 0, 4);
     first.enter();
-    first.link(2).failure = c.failure;
+    FakeLink& link = first.link(2);
+    (c.cause.calls_differ() ? link.mismatch : link.failure) = c.failure;
     const Status status = first.wait_in_vain_for(1);
     EXPECT_EQ(status.code(), c.failure.code());
     EXPECT_EQ(status.message(), c.failure.message());

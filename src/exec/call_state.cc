@@ -57,6 +57,14 @@ void CallState::announce_far() {
   stall_->entered(number_, far_chain_);
 }
 
+void CallState::prioritize(transport::Priority priority) {
+  if (std::exchange(priority_, priority) == priority) return;
+  for (const Peer& peer : peers_) {
+    if (peer.stream == nullptr) continue;
+    peer.stream->prioritize({options_.communicator, options_.epoch}, priority);
+  }
+}
+
 void CallState::announce_to(uint32_t peer) { stall_->announce_call(peer, number_, log_.runs()); }
 
 void CallState::fail(Status status) {
@@ -84,7 +92,10 @@ void CallState::end_leaving() {
   if (const auto loss = Loss::read(failed, peers_.size())) tell(*loss);
 }
 
-void CallState::tell(const Loss& loss) { stall_->leave(number_, loss); }
+void CallState::tell(const Loss& loss) {
+  const std::string severed = stall_->leave(number_, loss);
+  if (!severed.empty()) status_ = Status(status_.code(), std::string(status_.message()) + severed);
+}
 
 bool CallState::is_shut_out() {
   const uint64_t closed = mine_.guard().closed.load(std::memory_order_seq_cst);

@@ -119,6 +119,12 @@ class CallState {
   void announce_to(uint32_t peer);
   /// Sets the source of the call's progress for others that ask; null: there is none.
   void show(const ProgressSource* source) { source_ = source; }
+  /// From now on messages to other hosts have this class of frames on their links.
+  void prioritize(transport::Priority priority);
+  /// Whether a thread drives the call that has others to advance: then the call stops after so many
+  /// bytes, for one of higher priority to begin (HostMachine).
+  void give_way(bool gives) { gives_way_ = gives; }
+  bool gives_way() const { return gives_way_; }
   const Call& call() const { return call_; }
   /// Collectives so far.
   uint32_t calls() const { return number_; }
@@ -213,6 +219,8 @@ class CallState {
   const ProgressSource* source_ = nullptr;
   bool leaving_ = false;  // only ranks that wait for me are told of failures
   bool exposed_ = false;
+  bool gives_way_ = false;
+  transport::Priority priority_ = transport::Priority::kNormal;
   bool spoke_ = false;         // the wait took long enough to say so
   uint64_t unseen_bytes_ = 0;  // moved since the last look at what is rare
   uint32_t waiting_for_ = 0;   // the peer of the last blocked wait, for messages

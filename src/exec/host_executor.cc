@@ -36,6 +36,7 @@ Status HostExecutor::run(const HostProgram& program, const Call& call) {
 
 Progress HostExecutor::advance() {
   if (!state_.ok()) return Progress::kDone;
+  machine_.begin_turn();
   const Progress progress = state_.is_exposed() ? advance_among_buffers() : advance_walk();
   if (progress == Progress::kDone) {  // the plan's owner may drop it now
     plan_ = nullptr;

@@ -63,6 +63,7 @@ void HostMachine::start(const HostProgram& program) {
   for (uint32_t i = 0; i < plan_->lanes.size(); ++i) {
     LaneProgress& lane = lanes_[i];
     lane.piece_of = ~uint64_t{0};
+    lane.moved = 0;
     lane.received.resize(plan_->lanes[i].receives);
     lane.sent.resize(plan_->lanes[i].sends);
     lane.sent_to.resize(plan_->lanes[i].sends);
@@ -97,6 +98,7 @@ Answer HostMachine::move(const Position& at, const Op& op) {
   LaneProgress& lane = lanes_[at.lane];
   set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
+  if (bytes_left_ == 0) return Answer::kNotYet;
   std::byte* targets[plan::kMaxTargets];
   const std::byte* sources[types::kMaxSources];
   const Operand* operand = plan_->operands.data() + op.operands;
@@ -110,9 +112,9 @@ Answer HostMachine::move(const Position& at, const Op& op) {
   if (op.divide) call.divisor = plan_->divisor;
   const HostProgram::Kernels& kernels = program_->kernels[at.op];
   if (kernels.streaming == nullptr && state_.is_exposed()) {
-    if (move_in_pieces(kernels.as_told, call, targets, sources)) return Answer::kGoOn;
-    return state_.ok() ? Answer::kNotYet : Answer::kFailed;
+    return move_in_pieces(kernels.as_told, call, targets, sources, lane.moved);
   }
+  spend(lane.piece_bytes);
   const bool moved = move_by(kernels, call, {lane.piece_bytes, at.progress, at.lane, op.peer});
   return moved ? Answer::kGoOn : Answer::kFailed;
 }
@@ -137,21 +139,34 @@ bool HostMachine::move_by(const HostProgram::Kernels& kernels, const types::Fold
 
 // Blocks of user memory have any length, and a peer that leaves the call waits for the piece in
 // hand. Nobody needs what is left when this rank is shut out: the call fails.
-bool HostMachine::move_in_pieces(types::FoldKernel kernel, types::FoldCall call,
-                                 std::byte** targets, const std::byte** sources) {
+Answer HostMachine::move_in_pieces(types::FoldKernel kernel, types::FoldCall call,
+                                   std::byte** targets, const std::byte** sources,
+                                   uint64_t& moved) {
   constexpr uint64_t kPieceBytes = 16 << 20;  // of all operands together
+  constexpr uint64_t kLeastPiece = 4096;      // elements
   const uint64_t operands = uint64_t{call.target_count} + call.source_count;
-  const uint64_t most = std::max<uint64_t>(kPieceBytes / operands / plan_->element_bytes, 4096);
-  for (uint64_t rest = call.count; rest > 0; rest -= call.count) {
-    if (state_.is_shut_out()) return false;
-    call.count = std::min(rest, most);
-    kernel(call);
-    const uint64_t bytes = call.count * plan_->element_bytes;
+  const uint64_t most =
+      std::max<uint64_t>(kPieceBytes / operands / plan_->element_bytes, kLeastPiece);
+  const auto skip = [&](uint64_t elements) {
+    const uint64_t bytes = elements * plan_->element_bytes;
     for (uint32_t i = 0; i < call.target_count; ++i) targets[i] += bytes;
     for (uint32_t i = 0; i < call.source_count; ++i) sources[i] += bytes;
-    if (!state_.has_moved(bytes)) return false;
+  };
+  skip(moved);
+  const uint64_t count = call.count;
+  while (moved < count) {
+    if (bytes_left_ == 0 || state_.is_shut_out()) return Answer::kNotYet;
+    const uint64_t turn = std::max(bytes_left_ / plan_->element_bytes, kLeastPiece);
+    call.count = std::min({count - moved, most, turn});
+    kernel(call);
+    skip(call.count);
+    moved += call.count;
+    const uint64_t bytes = call.count * plan_->element_bytes;
+    spend(bytes);
+    if (!state_.has_moved(bytes)) return Answer::kFailed;
   }
-  return true;
+  moved = 0;
+  return Answer::kGoOn;
 }
 
 Answer HostMachine::read(const Position& at, const Op& op) {

@@ -4,6 +4,7 @@
 // one at a time. Errors: it fails the call (CallState), and answers kFailed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,9 @@ class HostMachine {
  public:
   // Between two turns of a lane its caller looks at what is rare.
   static constexpr uint64_t kSlicesATurn = 16;
+  /// A call that gives way stops before the slice that follows so many bytes, and within a slice of
+  /// memory that peers reach directly.
+  static constexpr uint64_t kBytesATurn = 256 << 10;
 
   /// Both outlive it.
   HostMachine(CallState& state, const Registrations& registrations);
@@ -36,6 +40,9 @@ class HostMachine {
   void reserve(const plan::Plan& plan);
   /// Before a walk of the program, which outlives it.
   void start(const HostProgram& program);
+
+  /// advance() follows.
+  void begin_turn() { bytes_left_ = state_.gives_way() ? kBytesATurn : ~uint64_t{0}; }
 
   plan::Answer enter(const plan::Position& at);
   plan::Answer entered(const plan::Position& at, uint32_t member);
@@ -121,6 +128,7 @@ class HostMachine {
     uint32_t marked_by = 0;           // that peer
     uint64_t piece_length = 0, piece_of = ~uint64_t{0};
     uint64_t piece_bytes = 0;
+    uint64_t moved = 0;  // elements of the move in hand, in turns before
     std::vector<transport::Stream::Ticket> received, sent;
     std::vector<uint32_t> sent_to;
   };
@@ -128,8 +136,9 @@ class HostMachine {
   static plan::Answer went_on(bool went_on) {
     return went_on ? plan::Answer::kGoOn : plan::Answer::kNotYet;
   }
-  bool move_in_pieces(types::FoldKernel kernel, types::FoldCall call, std::byte** targets,
-                      const std::byte** sources);
+  plan::Answer move_in_pieces(types::FoldKernel kernel, types::FoldCall call, std::byte** targets,
+                              const std::byte** sources, uint64_t& moved);
+  void spend(uint64_t bytes) { bytes_left_ -= std::min(bytes, bytes_left_); }
   void set_piece(const plan::Position& at, uint64_t length);
   std::byte* address(const LaneProgress& lane, const plan::Operand& operand) const {
     return registers_[operand.base] + operand.offset +
@@ -150,6 +159,7 @@ class HostMachine {
   std::vector<transport::Buffer> buffers_;
   std::vector<transport::ConstBuffer> const_buffers_;
   std::unique_ptr<std::byte[]> scratch_, landing_;
+  uint64_t bytes_left_ = ~uint64_t{0};  // of this turn
   uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
 };
 

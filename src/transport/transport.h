@@ -1,19 +1,24 @@
-// A transport carries messages between two ranks. Everything above this file works with any
-// transport, everything below transports/<name>/ with any collective.
+// A transport connects pairs of ranks. Everything above this file works with any transport,
+// everything below transports/<name>/ with any collective.
 //
-// A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
-// all cards and picks, for each peer, the first registered transport that reaches it. connect()
-// then gives a Link. The abilities of a link are fixed in capabilities() before use, and nobody
-// calls what is not there (mapped(), stream() or one_sided() is null). To comm::Membership the
-// ranks with mapped links are one domain; Communicator::reach_of() chooses a call's plan::Mode by
-// what all links of the domain can do, and lowering the mechanisms by that mode. A link does not
-// know its costs, which are constants of src/select/select.cc.
+// A Transport publishes a card; every rank sees all cards and picks, for each peer, the first
+// registered transport that reaches it. connect() then gives a Link. A link offers what its
+// capabilities() say, which never changes: memory of the peer that is mapped here (Mapped), or
+// messages (Stream) and beside them access to memory that is not mapped (OneSided); an accessor of
+// what it does not offer is null. comm::Membership makes levels of what transports connect, and the
+// ranks with mapped links are one domain. comm::CallBuffers::reach_of() finds what all links of a
+// domain can do with a call's buffers, and lowering chooses mechanisms by that. A link knows no
+// costs: select::Model does, which ranks agree on by their cards or by measuring.
 //
-// Owns:     the communicator owns its transports; a transport outlives its links.
-// Threads:  connect() from one thread, serve() from any; a Stream and a Mapped from several threads
-//           (they lock inside).
+// A link carries the channels of many communicators. A communicator that fails ends its epoch on
+// the link, which stays.
+//
+// Owns:     whoever made a transport owns it; it outlives its links.
+// Threads:  connect() from one thread, serve() from any; a Stream, a Mapped and a OneSided from
+//           several threads (they lock inside).
 // Errors:   a broken link keeps its first error in status(); it never comes back.
-// Ordering: per channel, first in, first out; nothing is promised between channels.
+// Ordering: per channel, first in, first out. Between channels: those of high priority go first,
+//           else nothing is promised.
 #pragma once
 
 #include <atomic>
@@ -47,6 +52,19 @@ struct ChannelId {
   uint32_t lane = 0;
   auto operator<=>(const ChannelId&) const = default;
 };
+
+/// All channels of a communicator while its group stays as it is.
+struct EpochId {
+  uint64_t communicator = 0;
+  uint32_t epoch = 0;
+  bool has(const ChannelId& id) const {
+    return id.communicator == communicator && id.epoch == epoch;
+  }
+};
+
+/// Two classes of frames on a link.
+enum class Priority : uint8_t { kNormal = 0, kHigh = 1 };
+inline constexpr size_t kPriorities = 2;
 
 struct ConstBuffer {
   const std::byte* data = nullptr;
@@ -118,6 +136,23 @@ class Stream {
   virtual void on_note(std::function<void(ChannelId channel)> hook) = 0;
   /// Moves what can be moved without waiting. True if anything moved.
   virtual bool progress() = 0;
+
+  // A link carries the channels of many communicators. A call that fails ends the epoch of its
+  // communicator and leaves the link to the others.
+  /// OK, or why this epoch cannot go on over this link, though the link can: a message was not what
+  /// its receiver expects. Both ends say the same.
+  virtual Status epoch_status(EpochId epoch) const = 0;
+  /// From now on messages of this epoch go before those of epochs of lower priority, behind at most
+  /// one frame of these that has begun. Both ends say it for what they send. kNormal at first.
+  virtual void prioritize(EpochId epoch, Priority priority) = 0;
+  /// This rank uses the epoch no more: tickets that are not done stay so, and what still comes is
+  /// discarded. Notes told before still arrive, later ones are not sent. Frames that have begun are
+  /// finished from copies, so the peer reads on behind them.
+  virtual void end_epoch(EpochId epoch) = 0;
+  /// After end_epoch(): neither this link nor the peer touches memory of the epoch's messages any
+  /// more; regions have withdraw(). Where only this rank's processor moves bytes, at once; where a
+  /// transport writes into memory by itself, when the peer has said so: progress(), and ask again.
+  virtual bool has_let_go(EpochId epoch) = 0;
 };
 
 /// Memory of this rank that the peer may put to and get from, and the counters that it may raise.
@@ -143,6 +178,9 @@ class OneSided {
   /// Refuses what comes for it from now on, and writes to it no more. False while an answer to the
   /// peer still reads it: progress(), and ask again.
   virtual bool withdraw(ChannelId id) = 0;
+  /// As withdraw(), and answers that read it are cut off: the peer's gets end as refused. False:
+  /// the peer may still write to it.
+  virtual bool cut_off(ChannelId id) = 0;
   /// Writes to the peer's region, then raises the signal. Stream::sent() says when `source` may be
   /// overwritten.
   virtual Ticket put(ChannelId region, uint64_t offset, ConstBuffer source, uint32_t signal) = 0;
@@ -170,11 +208,14 @@ class Link {
   virtual Stream* stream() { return nullptr; }
   /// Only where there is a stream.
   virtual OneSided* one_sided() { return nullptr; }
-  /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards, and
-  /// the memory of unfinished messages is not touched again. Notes told before still arrive: false
+  /// Ends the link, with all communicators that use it. Both ends are dead afterwards, and the
+  /// memory of unfinished messages is not touched again. Notes told before still arrive: false
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do
   /// where the peer sees the failure in the arena.
   virtual bool hang_up() { return true; }
+  /// Ends the link at once and says nothing: when this returns, neither end touches memory of the
+  /// other. `why` follows "because" in status(). Nothing to do where peers see all in the arena.
+  virtual void sever(const std::string& /*why*/) {}
   /// No call will use this link any more. Sends what is left to say; true while the peer's kernel
   /// may lack some of it, for at most a second from the first call on. The destructor waits for
   /// that; who ends many links calls this for each before.

@@ -85,6 +85,14 @@ class SparseLink final : public transport::Link, public transport::Stream {
   }
   void on_note(std::function<void(Channel)> hook) override { stream_.on_note(std::move(hook)); }
   bool progress() override { return connected() && stream_.progress(); }
+  Status epoch_status(transport::EpochId epoch) const override {
+    return stream_.epoch_status(epoch);
+  }
+  void prioritize(transport::EpochId epoch, transport::Priority priority) override {
+    stream_.prioritize(epoch, priority);
+  }
+  void end_epoch(transport::EpochId epoch) override { stream_.end_epoch(epoch); }
+  bool has_let_go(transport::EpochId epoch) override { return stream_.has_let_go(epoch); }
 
  private:
   bool connected() const { return board_.has(rank_, peer_); }

@@ -205,6 +205,28 @@ bool TcpLink::read_some() {
   return turn > 0;
 }
 
+Status TcpLink::epoch_status(transport::EpochId epoch) const {
+  const std::lock_guard lock(mutex_);
+  return exchange_.epoch_status(epoch);
+}
+
+void TcpLink::prioritize(transport::EpochId epoch, transport::Priority priority) {
+  const std::lock_guard lock(mutex_);
+  exchange_.prioritize(epoch, priority);
+}
+
+// A peer that was never met hears of it when there is a connection.
+void TcpLink::end_epoch(transport::EpochId epoch) {
+  const std::lock_guard lock(mutex_);
+  move_bytes([&] { exchange_.end_epoch(epoch); });
+  if (open_) after_call(!output_full_);
+}
+
+bool TcpLink::has_let_go(transport::EpochId epoch) {
+  const std::lock_guard lock(mutex_);
+  return failed_.load(std::memory_order_relaxed) || exchange_.has_let_go(epoch);
+}
+
 // ---- one-sided ----------------------------------------------------------------------------------
 
 void TcpLink::expose(transport::ChannelId id, const transport::Region& region) {
@@ -215,6 +237,13 @@ void TcpLink::expose(transport::ChannelId id, const transport::Region& region) {
 bool TcpLink::withdraw(transport::ChannelId id) {
   const std::lock_guard lock(mutex_);
   return exchange_.withdraw(id) || failed_.load(std::memory_order_relaxed);
+}
+
+bool TcpLink::cut_off(transport::ChannelId id) {
+  const std::lock_guard lock(mutex_);
+  bool done = false;
+  move_bytes([&] { done = exchange_.cut_off(id); });
+  return done || failed_.load(std::memory_order_relaxed);
 }
 
 TcpLink::Ticket TcpLink::put(transport::ChannelId region, uint64_t offset,
@@ -368,10 +397,6 @@ void TcpLink::check_host(uint64_t silence_ns) {
 
 void TcpLink::note_fault() {
   fail(exchange_.fault_status());
-  if (!exchange_.idle() && exchange_.fault_status().code() == Code::kInvalidUsage) {
-    write_some();  // so that the peer can say why, too
-    return;
-  }
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
@@ -387,6 +412,11 @@ bool TcpLink::hang_up() {
   // answers.
   if (!connected()) return !wanted_ || failed_.load(std::memory_order_relaxed);
   return say_last_words();
+}
+
+void TcpLink::sever(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  fail_here(Status::remote_error(why));
 }
 
 // True if nothing is left to say.
@@ -450,13 +480,12 @@ bool TcpLink::linger() {
   if (!connected()) return false;
   if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
   const bool failed = failed_.load(std::memory_order_relaxed);
-  const bool told_mismatch = failed && exchange_.fault_status().code() == Code::kInvalidUsage;
   if (!failed && !leaving_) {  // notes that had no room yet: a goodbye
     exchange_.leave();
     leaving_ = true;
     open_ = false;
   }
-  if (failed && !leaving_ && !told_mismatch) return false;
+  if (failed && !leaving_) return false;
   if (output_dead_ || monotonic_ns() >= linger_until_ns_) return false;
   say_last_words();
   if (exchange_.idle() && unacknowledged_bytes(socket_.get()) == 0) return false;

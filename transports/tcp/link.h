@@ -39,6 +39,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   transport::OneSided* one_sided() override { return this; }
   Status status() const override;
   bool hang_up() override;
+  void sever(const std::string& why) override;
   bool linger() override;
   int liveness_fd() const override { return descriptor(); }
   State state() const override;
@@ -71,9 +72,14 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const override;
   void on_note(std::function<void(transport::ChannelId)> hook) override;
   bool progress() override;
+  Status epoch_status(transport::EpochId epoch) const override;
+  void prioritize(transport::EpochId epoch, transport::Priority priority) override;
+  void end_epoch(transport::EpochId epoch) override;
+  bool has_let_go(transport::EpochId epoch) override;
 
   void expose(transport::ChannelId id, const transport::Region& region) override;
   bool withdraw(transport::ChannelId id) override;
+  bool cut_off(transport::ChannelId id) override;
   Ticket put(transport::ChannelId region, uint64_t offset, transport::ConstBuffer source,
              uint32_t signal) override;
   Ticket get(transport::ChannelId region, uint64_t offset, transport::Buffer target) override;

@@ -6,46 +6,46 @@
 #include "src/base/caught.h"
 
 namespace tutti::transport::stream {
-namespace {
+// ---- a batch ----------------------------------------------------------------------------------
 
-void append_header(std::vector<std::byte>& bytes, const FrameHeader& header) {
-  bytes.resize(bytes.size() + kHeaderBytes);
-  encode(header, bytes.data() + bytes.size() - kHeaderBytes);
-}
+bool FrameBatch::is_within_frame() const { return has_left() && written_ > begin_of(next_frame_); }
 
-}  // namespace
-
-// ---- out --------------------------------------------------------------------------------------
-
-std::span<const iovec> BytesOut::gather() {
-  if (!batch_left() && !outbound_.closed()) build();
-  return {entries_.data() + next_entry_, entries_used_ - next_entry_};
-}
-
-bool BytesOut::batch_full() const {
+bool FrameBatch::is_full() const {
   return frames_used_ == kMaxFrames || entries_used_ + 2 > kMaxEntries ||
          batch_bytes_ >= kBatchBytes;
 }
 
-void BytesOut::build() {
+void FrameBatch::clear() {
   frames_used_ = next_frame_ = entries_used_ = next_entry_ = 0;
   batch_bytes_ = written_ = 0;
+  copies_.clear();
+}
+
+void FrameBatch::build(Outbound& outbound, bool urgent) {
+  clear();
   OutFrame frame;
-  while (!batch_full()) {
+  while (!is_full() && (!urgent || outbound.is_urgent())) {
     const std::span<iovec> room(entries_.data() + entries_used_ + 1,
                                 kMaxEntries - entries_used_ - 1);
-    if (!outbound_.next(frame, room, kMaxFrameBytes)) return;
+    if (!outbound.next(frame, room, kMaxFrameBytes)) return;
     std::byte* header = headers_[frames_used_].data();
     encode(frame.header, header);
     entries_[entries_used_] = {header, kHeaderBytes};
-    entries_used_ += 1 + frame.pieces;
+    const size_t first_piece = entries_used_ + 1;
+    entries_used_ = first_piece + frame.pieces;
     batch_bytes_ += kHeaderBytes + frame.header.length;
     const bool note = frame.header.type == FrameType::kNote;
-    frames_[frames_used_++] = {batch_bytes_, frame.message, note};
+    frames_[frames_used_++] = {batch_bytes_, frame.message, frame.header.channel,
+                               first_piece,  frame.pieces,  note};
   }
 }
 
-void BytesOut::wrote(size_t count) {
+std::span<const iovec> FrameBatch::left_of_frame() const {
+  const BatchFrame& frame = frames_[next_frame_];
+  return {entries_.data() + next_entry_, frame.first_piece + frame.pieces - next_entry_};
+}
+
+void FrameBatch::wrote(Outbound& outbound, size_t count) {
   written_ += count;
   while (count > 0) {
     iovec& entry = entries_[next_entry_];
@@ -57,65 +57,79 @@ void BytesOut::wrote(size_t count) {
     count -= entry.iov_len;
     ++next_entry_;
   }
-  finish_frames();
-}
-
-void BytesOut::finish_frames() {
   for (; next_frame_ < frames_used_ && frames_[next_frame_].end <= written_; ++next_frame_) {
-    outbound_.landed(frames_[next_frame_].message);
+    outbound.landed(frames_[next_frame_].message);
   }
 }
 
-// The peer counts bytes, so a frame that has begun must be finished, and with the bytes it is made
-// of: the peer may take it for what it is before it reads on.
-void BytesOut::save_half_frame() {
-  const uint64_t begin = next_frame_ == 0 ? 0 : frames_[next_frame_ - 1].end;
-  if (!batch_left() || written_ == begin) return;
-  uint64_t left = frames_[next_frame_].end - written_;
-  for (size_t at = next_entry_; left > 0; ++at) {
-    const auto* source = static_cast<const std::byte*>(entries_[at].iov_base);
-    const uint64_t here = std::min<uint64_t>(left, entries_[at].iov_len);
-    last_words_.insert(last_words_.end(), source, source + here);
-    left -= here;
+void FrameBatch::save_half_frame(std::vector<std::byte>& words) const {
+  if (!is_within_frame()) return;
+  for (const iovec& entry : left_of_frame()) {
+    const auto* source = static_cast<const std::byte*>(entry.iov_base);
+    words.insert(words.end(), source, source + entry.iov_len);
   }
 }
 
-// Those of the batch that have not begun, and those that wait.
-void BytesOut::save_notes() {
+void FrameBatch::save_notes(std::vector<std::byte>& words) const {
   for (size_t frame = next_frame_; frame < frames_used_; ++frame) {
-    const uint64_t begin = frame == 0 ? 0 : frames_[frame - 1].end;
-    if (!frames_[frame].note || written_ > begin) continue;
-    last_words_.insert(last_words_.end(), headers_[frame].begin(), headers_[frame].end());
+    if (!frames_[frame].note || written_ > begin_of(frame)) continue;
+    words.insert(words.end(), headers_[frame].begin(), headers_[frame].end());
   }
-  while (const auto note = outbound_.take_note()) append_header(last_words_, *note);
 }
 
-// The last words are the one entry of a batch that has no frames.
-void BytesOut::close() {
-  outbound_.close();
-  frames_used_ = next_frame_ = next_entry_ = 0;
-  entries_used_ = last_words_.empty() ? 0 : 1;
-  entries_[0] = {last_words_.data(), last_words_.size()};
+// ---- out --------------------------------------------------------------------------------------
+
+std::span<const iovec> BytesOut::gather() {
+  if (outbound_.closed()) {
+    if (last_written_ == last_words_.size()) return {};
+    last_entry_ = {last_words_.data() + last_written_, last_words_.size() - last_written_};
+    return {&last_entry_, 1};
+  }
+  const bool has_urgent = urgent_ != nullptr && urgent_->has_left();
+  if (!has_urgent && outbound_.is_urgent() && batch_.has_left()) {
+    current_ = &batch_;
+    if (batch_.is_within_frame()) return batch_.left_of_frame();
+    if (urgent_ == nullptr) urgent_ = std::make_unique<FrameBatch>();
+    urgent_->build(outbound_, true);
+  }
+  current_ = urgent_ != nullptr && urgent_->has_left() ? urgent_.get() : &batch_;
+  if (!current_->has_left()) current_->build(outbound_, false);
+  return current_->left();
+}
+
+void BytesOut::wrote(size_t count) {
+  if (outbound_.closed()) {
+    last_written_ += count;
+  } else {
+    current_->wrote(outbound_, count);
+  }
+}
+
+bool BytesOut::idle() const {
+  if (outbound_.closed()) return last_written_ == last_words_.size();
+  const bool has_urgent = urgent_ != nullptr && urgent_->has_left();
+  return !has_urgent && !batch_.has_left() && outbound_.idle();
 }
 
 void BytesOut::leave() {
   if (outbound_.closed()) return;
   const Status saved = caught_status([this] {
-    save_half_frame();
-    save_notes();
+    // At most one of the two has begun a frame.
+    batch_.save_half_frame(last_words_);
+    if (urgent_ != nullptr) urgent_->save_half_frame(last_words_);
+    batch_.save_notes(last_words_);
+    if (urgent_ != nullptr) urgent_->save_notes(last_words_);
+    while (const auto note = outbound_.take_note()) {
+      last_words_.resize(last_words_.size() + kHeaderBytes);
+      encode(*note, last_words_.data() + last_words_.size() - kHeaderBytes);
+    }
     return Status();
   });
   // Without memory for what is left the peer sees the stream end within a frame: this rank failed.
   if (!saved.ok()) last_words_.clear();
-  close();
-}
-
-void BytesOut::farewell(const FrameHeader& last) {
-  if (outbound_.closed()) return;
-  save_half_frame();
-  save_notes();
-  append_header(last_words_, last);
-  close();
+  outbound_.close();
+  batch_.clear();
+  if (urgent_ != nullptr) urgent_->clear();
 }
 
 // ---- in ---------------------------------------------------------------------------------------

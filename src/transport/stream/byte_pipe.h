@@ -10,10 +10,14 @@
 // Errors:  those of Inbound.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/transport/stream/inbound.h"
@@ -21,22 +25,28 @@
 
 namespace tutti::transport::stream {
 
-class BytesOut {
+/// Frames that are written together.
+class FrameBatch {
  public:
-  explicit BytesOut(Outbound& outbound) : outbound_(outbound) {}
+  bool has_left() const { return next_entry_ < entries_used_; }
+  /// The first frame that is not wholly written has begun.
+  bool is_within_frame() const;
+  /// Replaces what it had by frames that are ready; `urgent`: as long as there are urgent ones.
+  void build(Outbound& outbound, bool urgent);
+  std::span<const iovec> left() const {
+    return {entries_.data() + next_entry_, entries_used_ - next_entry_};
+  }
+  /// The same of the first frame only.
+  std::span<const iovec> left_of_frame() const;
+  void wrote(Outbound& outbound, size_t count);
 
-  /// The bytes to write next; empty when there are none.
-  std::span<const iovec> gather();
-  /// That many bytes of it were written.
-  void wrote(size_t count);
-  bool idle() const { return !batch_left() && outbound_.idle(); }
-
-  /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
-  /// notes. Sources are read for the last time, so those of unfinished messages must still be
-  /// there.
-  void leave();
-  /// The same, with this as the last word.
-  void farewell(const FrameHeader& last);
+  /// Reads no source any more for whose channel or region `which` is true: copies what is left.
+  template <class Which>
+  void keep(Outbound& outbound, Which which);
+  /// Takes along what the peer must still get: the rest of a frame that has begun, and notes.
+  void save_half_frame(std::vector<std::byte>& words) const;
+  void save_notes(std::vector<std::byte>& words) const;
+  void clear();
 
  private:
   static constexpr size_t kMaxFrames = 32;
@@ -46,18 +56,15 @@ class BytesOut {
   struct BatchFrame {
     uint64_t end = 0;  // of this frame, counted from the start of the batch
     Message* message = nullptr;
+    transport::ChannelId channel;
+    size_t first_piece = 0;  // of the payload, in the entries
+    size_t pieces = 0;
     bool note = false;
   };
 
-  bool batch_left() const { return next_entry_ < entries_used_; }
-  bool batch_full() const;
-  void build();
-  void save_half_frame();
-  void save_notes();
-  void close();
-  void finish_frames();
+  bool is_full() const;
+  uint64_t begin_of(size_t frame) const { return frame == 0 ? 0 : frames_[frame - 1].end; }
 
-  Outbound& outbound_;
   std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
   std::array<BatchFrame, kMaxFrames> frames_;
   std::array<iovec, kMaxEntries> entries_;
@@ -67,8 +74,58 @@ class BytesOut {
   size_t next_entry_ = 0;
   uint64_t batch_bytes_ = 0;
   uint64_t written_ = 0;
-  std::vector<std::byte> last_words_;
+  std::vector<std::unique_ptr<std::byte[]>> copies_;  // of payloads
 };
+
+/// A frame of high priority waits for at most one of normal priority, which has begun: then a batch
+/// of its own goes between two frames of the other one.
+class BytesOut {
+ public:
+  explicit BytesOut(Outbound& outbound) : outbound_(outbound) {}
+
+  /// The bytes to write next; empty when there are none.
+  std::span<const iovec> gather();
+  /// That many bytes of it were written.
+  void wrote(size_t count);
+  bool idle() const;
+
+  /// FrameBatch::keep() of all that is not written yet.
+  template <class Which>
+  void keep(Which which) {
+    batch_.keep(outbound_, which);
+    if (urgent_ != nullptr) urgent_->keep(outbound_, which);
+  }
+  /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
+  /// notes. Sources are read for the last time, so those of unfinished messages must still be
+  /// there.
+  void leave();
+
+ private:
+  Outbound& outbound_;
+  FrameBatch batch_;
+  std::unique_ptr<FrameBatch> urgent_;  // made when first there is use for it
+  FrameBatch* current_ = &batch_;       // of the last gather()
+  std::vector<std::byte> last_words_;
+  size_t last_written_ = 0;
+  iovec last_entry_{};
+};
+
+// The peer counts bytes, so a frame that has begun must be finished. It may take the bytes for what
+// they are before it reads on, so they are the true ones.
+template <class Which>
+void FrameBatch::keep(Outbound& outbound, Which which) {
+  for (size_t at = next_frame_; at < frames_used_; ++at) {
+    BatchFrame& frame = frames_[at];
+    if (frame.message == nullptr || !which(frame.channel)) continue;
+    const size_t end = frame.first_piece + frame.pieces;
+    for (size_t i = std::max(frame.first_piece, next_entry_); i < end; ++i) {
+      copies_.push_back(std::make_unique_for_overwrite<std::byte[]>(entries_[i].iov_len));
+      std::memcpy(copies_.back().get(), entries_[i].iov_base, entries_[i].iov_len);
+      entries_[i].iov_base = copies_.back().get();
+    }
+    outbound.landed(std::exchange(frame.message, nullptr));
+  }
+}
 
 class BytesIn {
  public:

@@ -8,7 +8,7 @@ namespace tutti::transport::stream {
 // ---- sending ----------------------------------------------------------------------------------
 
 bool SendSide::sendable() const {
-  if (queue_.empty()) return false;
+  if (queue_.empty() || closed_) return false;
   const uint64_t least = overhead() + (queue_.front()->bytes > 0 ? 1 : 0);
   return granted_ - position_ >= least;
 }
@@ -39,16 +39,7 @@ const char* SendSide::grant(uint64_t position) {
 }
 
 void SendSide::drop_all(MessagePool& pool) {
-  while (!queue_.empty()) {
-    Message* message = queue_.pop();
-    if (message->flights == 0) {
-      pool.give_back(message);
-      continue;
-    }
-    // It ends with the frames that a pipe has, and nobody is told.
-    message->ticket = 0;
-    message->bytes = message->moved;
-  }
+  while (!queue_.empty()) pool.abandon(queue_.pop());
 }
 
 // ---- receiving --------------------------------------------------------------------------------
@@ -87,6 +78,7 @@ const char* ReceiveSide::begin_frame(const FrameHeader& header) {
   if (header.position != received_) return "a frame is out of order";
   if (cost > granted_ - received_) return "more bytes than were granted";
   received_ += cost;
+  if (mismatched_) return nullptr;  // it is discarded
   if (!first) {
     if (header.signature != arriving_signature_ || header.message_bytes != arriving_bytes_) {
       return "a message changed on its way";
@@ -107,6 +99,7 @@ const char* ReceiveSide::begin_frame(const FrameHeader& header) {
 }
 
 size_t ReceiveSide::places(std::span<iovec> out, uint64_t limit) const {
+  if (mismatched_) return 0;
   if (!posted_queue_.empty()) return posted_queue_.front()->view(out, limit);
   return ring_span(ring_tail_, limit, out);
 }
@@ -121,6 +114,7 @@ void ReceiveSide::arrived(uint64_t count) {
 }
 
 void ReceiveSide::take(const std::byte* source, uint64_t count) {
+  if (mismatched_) return;
   arriving_left_ -= count;
   if (!posted_queue_.empty()) {
     posted_queue_.front()->fill(source, count);

@@ -52,6 +52,11 @@ class SendSide {
   /// Where the next bytes of the first message may be written to, and how many; null: nowhere.
   const MemoryPlace* target(uint64_t& rest) { return targets_.find(position_ + overhead(), rest); }
   void drop_all(MessagePool& pool);
+  /// The peer takes nothing more.
+  void close() {
+    closed_ = true;
+    targets_ = {};
+  }
 
  private:
   uint64_t overhead() const { return queue_.front()->moved == 0 ? kRecordBytes : 0; }
@@ -60,6 +65,7 @@ class SendSide {
   Targets targets_;
   uint64_t position_ = 0;
   uint64_t granted_ = kEagerBytes;
+  bool closed_ = false;
 };
 
 class ReceiveSide {
@@ -128,9 +134,11 @@ struct Channel {
   explicit Channel(transport::ChannelId channel_id) : id(channel_id) {}
 
   transport::ChannelId id;
+  transport::Priority priority = transport::Priority::kNormal;
   bool used_here = false;  // this side has sent or received on it
   bool in_ready = false;   // listed in Outbound
   uint32_t writes = 0;     // into the peer's memory, under way or not told yet
+  bool mismatch_found = false;
   bool in_credit = false;
   bool in_note = false;
   Channel* next_ready = nullptr;

@@ -1,5 +1,8 @@
 #include "src/transport/stream/channel_table.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace tutti::transport::stream {
 
 size_t ChannelTable::ChannelIdHash::operator()(const transport::ChannelId& id) const {
@@ -16,9 +19,30 @@ Channel* ChannelTable::lookup(transport::ChannelId id) {
   return latest_ = &found->second;
 }
 
+Channel* ChannelTable::make(transport::ChannelId id) {
+  latest_ = &channels_.try_emplace(id, id).first->second;
+  const auto found = epochs_.find(id.communicator);
+  const bool high = found != epochs_.end() && found->second.has_high && found->second.high.has(id);
+  if (high) latest_->priority = transport::Priority::kHigh;
+  return latest_;
+}
+
+void ChannelTable::prioritize(transport::EpochId epoch, transport::Priority priority,
+                              const std::function<void(Channel&)>& each) {
+  EpochsOf& epochs = epochs_[epoch.communicator];
+  epochs.high = epoch;
+  epochs.has_high = priority == transport::Priority::kHigh;
+  for (auto& [id, channel] : channels_) {
+    if (!epoch.has(id) || channel.priority == priority) continue;
+    each(channel);
+  }
+}
+
 bool ChannelTable::stale(transport::ChannelId id) const {
-  const auto newest = epochs_.find(id.communicator);
-  return newest != epochs_.end() && id.epoch < newest->second;
+  const auto found = epochs_.find(id.communicator);
+  if (found == epochs_.end()) return false;
+  const uint64_t count = count_of(id.epoch);
+  return count < found->second.used || count <= found->second.ended;
 }
 
 Channel* ChannelTable::use(transport::ChannelId id, const std::function<void(Channel&)>& retire) {
@@ -29,7 +53,7 @@ Channel* ChannelTable::use(transport::ChannelId id, const std::function<void(Cha
   if (channel != nullptr) {
     --foreign_;
   } else {
-    channel = latest_ = &channels_.try_emplace(id, id).first->second;
+    channel = make(id);
   }
   channel->used_here = true;
   return channel;
@@ -37,13 +61,19 @@ Channel* ChannelTable::use(transport::ChannelId id, const std::function<void(Cha
 
 void ChannelTable::begin_epoch(transport::ChannelId id,
                                const std::function<void(Channel&)>& retire) {
-  const auto [newest, fresh] = epochs_.try_emplace(id.communicator, id.epoch);
-  if (!fresh && newest->second == id.epoch) return;
-  newest->second = id.epoch;
+  EpochsOf& epochs = epochs_[id.communicator];
+  const uint64_t count = count_of(id.epoch);
+  if (epochs.used == count) return;
+  epochs.used = count;
+  if (std::exchange(epochs.listed, false)) std::erase(over_, id.communicator);
+  drop(id.communicator, count, retire);
+}
+
+void ChannelTable::drop(uint64_t communicator, uint64_t below,
+                        const std::function<void(Channel&)>& retire) {
   for (auto entry = channels_.begin(); entry != channels_.end();) {
     Channel& channel = entry->second;
-    const bool over = channel.id.communicator == id.communicator && channel.id.epoch < id.epoch;
-    if (!over) {
+    if (channel.id.communicator != communicator || count_of(channel.id.epoch) >= below) {
       ++entry;
       continue;
     }
@@ -52,6 +82,56 @@ void ChannelTable::begin_epoch(transport::ChannelId id,
     if (latest_ == &channel) latest_ = nullptr;
     entry = channels_.erase(entry);
   }
+}
+
+bool ChannelTable::end(transport::EpochId epoch, const std::function<void(Channel&)>& retire) {
+  EpochsOf& epochs = epochs_[epoch.communicator];
+  const uint64_t count = count_of(epoch.epoch);
+  if (epochs.ended >= count) return false;
+  epochs.ended = count;
+  drop(epoch.communicator, count + 1, retire);
+  forget_if_over(epoch.communicator);
+  return true;
+}
+
+bool ChannelTable::has_ended(transport::EpochId epoch) const {
+  const auto found = epochs_.find(epoch.communicator);
+  return found != epochs_.end() && count_of(epoch.epoch) <= found->second.ended;
+}
+
+bool ChannelTable::end_there(transport::EpochId epoch, const std::function<void(Channel&)>& each) {
+  EpochsOf& epochs = epochs_[epoch.communicator];
+  epochs.ended_there = std::max(epochs.ended_there, count_of(epoch.epoch));
+  for (auto& [id, channel] : channels_) {
+    if (id.communicator == epoch.communicator && id.epoch <= epoch.epoch) each(channel);
+  }
+  forget_if_over(epoch.communicator);
+  return epochs_.size() <= kMaxForeignEpochs;
+}
+
+void ChannelTable::note_seen(transport::EpochId epoch) {
+  const auto found = epochs_.find(epoch.communicator);
+  if (found == epochs_.end()) return;
+  found->second.seen = std::max(found->second.seen, count_of(epoch.epoch));
+  forget_if_over(epoch.communicator);
+}
+
+bool ChannelTable::is_seen(transport::EpochId epoch) const {
+  const auto found = epochs_.find(epoch.communicator);
+  return found == epochs_.end() || count_of(epoch.epoch) <= found->second.seen;
+}
+
+// The peer says nothing of it after its OVER, which came behind what it sent.
+void ChannelTable::forget_if_over(uint64_t communicator) {
+  const auto found = epochs_.find(communicator);
+  const EpochsOf& epochs = found->second;
+  const bool over = epochs.ended >= epochs.used && epochs.seen >= epochs.ended &&
+                    epochs.ended_there >= epochs.ended && epochs.ended > 0;
+  if (!over || std::exchange(found->second.listed, true)) return;
+  over_.push_back(communicator);
+  if (over_.size() <= kRemembered) return;
+  epochs_.erase(over_.front());
+  over_.pop_front();
 }
 
 const Channel* ChannelTable::look(transport::ChannelId id) const {
@@ -65,7 +145,7 @@ ChannelTable::Known ChannelTable::find(transport::ChannelId id, Channel*& channe
   if (stale(id)) return Known::kStale;
   if (foreign_ == kMaxForeign) return Known::kTooMany;
   ++foreign_;
-  channel = latest_ = &channels_.try_emplace(id, id).first->second;
+  channel = make(id);
   return Known::kYes;
 }
 

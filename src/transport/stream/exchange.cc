@@ -25,18 +25,22 @@ FrameExchange::FrameExchange(int rank, int peer, PlacedMemory* memory)
   if (memory != nullptr) outbound_.place();
 }
 
+// Null: the epoch is over, and what is asked for never happens. That is a mistake of this rank
+// where a later epoch has begun; where it was ended, another thread may not know yet.
 Channel* FrameExchange::use(transport::ChannelId id) {
-  Channel* channel = channels_.use(id, [this](Channel& over) {
-    outbound_.forget(over);
-    inbound_.forget(over);
-    over.out.drop_all(pool_);
-    over.in.drop_all(pool_);
-  });
-  if (channel == nullptr && !faulty()) {
+  Channel* channel = channels_.use(id, [this](Channel& over) { retire(over); });
+  if (channel == nullptr && !channels_.has_ended({id.communicator, id.epoch}) && !faulty()) {
     give_up(Status::internal_error("rank " + std::to_string(rank_) +
                                    " used an epoch that is over (" + channel_text(id) + ")"));
   }
   return channel;
+}
+
+void FrameExchange::retire(Channel& over) {
+  outbound_.forget(over);
+  inbound_.forget(over);
+  over.out.drop_all(pool_);
+  over.in.drop_all(pool_);
 }
 
 FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t signature,
@@ -116,7 +120,11 @@ uint64_t FrameExchange::heard(transport::ChannelId id, transport::Note& note) co
 bool FrameExchange::withdraw(transport::ChannelId id) {
   const bool is_unwritten = regions_.withdraw(id);
   inbound_.forget(id);
-  return faulty() || (is_unwritten && !outbound_.reads(id));
+  if (faulty()) return true;
+  const transport::EpochId epoch{id.communicator, id.epoch};
+  const bool may_be_written =
+      memory_ != nullptr && channels_.has_ended(epoch) && !channels_.is_seen(epoch);
+  return is_unwritten && !may_be_written && !outbound_.reads(id);
 }
 
 FrameExchange::Ticket FrameExchange::put(transport::ChannelId region, uint64_t offset,
@@ -152,56 +160,110 @@ FrameExchange::Ticket FrameExchange::get(transport::ChannelId region, uint64_t o
   return ticket;
 }
 
-void ByteExchange::commit(size_t count) {
-  if (!in_.commit(count)) conclude();
+// ---- epochs -------------------------------------------------------------------------------------
+
+Status FrameExchange::epoch_status(transport::EpochId epoch) const {
+  const auto found = troubles_.find(epoch.communicator);
+  const bool has = found != troubles_.end() && found->second.epoch == epoch.epoch;
+  return has ? found->second.status : Status();
 }
 
-void ByteExchange::end_output(const FrameHeader* last) {
-  if (last != nullptr) {
-    out_.farewell(*last);
-  } else {
-    out_.leave();
-  }
+void FrameExchange::prioritize(transport::EpochId epoch, transport::Priority priority) {
+  if (faulty() || channels_.has_ended(epoch)) return;
+  channels_.prioritize(epoch, priority,
+                       [&](Channel& channel) { outbound_.relist(channel, priority); });
 }
+
+void FrameExchange::end_epoch(transport::EpochId epoch) {
+  if (faulty() || channels_.has_ended(epoch)) return;
+  keep_output(epoch);
+  outbound_.drop(epoch);
+  regions_.end(epoch);
+  inbound_.forget(epoch);
+  channels_.end(epoch, [this](Channel& over) {
+    outbound_.tell_last(over);
+    retire(over);
+  });
+  FrameHeader over;
+  over.type = FrameType::kOver;
+  over.channel = {epoch.communicator, epoch.epoch, 0};
+  outbound_.push_control(over);
+  troubles_.erase(epoch.communicator);
+}
+
+bool FrameExchange::has_let_go(transport::EpochId epoch) const {
+  if (faulty()) return true;
+  const bool is_written = memory_ != nullptr && !channels_.is_seen(epoch);
+  return !is_written && !outbound_.writes_of(epoch) && !reads_output(epoch);
+}
+
+bool FrameExchange::cut_off(transport::ChannelId id) {
+  if (faulty()) return true;
+  keep_output(id);
+  outbound_.cut_off(id);
+  return withdraw(id);
+}
+
+// ---- faults -------------------------------------------------------------------------------------
 
 void FrameExchange::conclude() {
-  const Fault& fault = inbound_.fault();
-  if (fault.kind == Fault::FaultKind::kNone || faulty()) return;
-  if (fault.kind == Fault::FaultKind::kMalformed) {
-    return give_up(Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
-                                        std::to_string(rank_) + " " + fault.what +
-                                        ": the connection is given up"));
-  }
-  const Status mismatch = Status::invalid_usage(describe(fault));
-  if (fault.kind == Fault::FaultKind::kMismatchThere) return give_up(mismatch);
-  FrameHeader last;
-  last.type = FrameType::kMismatch;
-  last.channel = fault.channel;
-  last.signature = fault.mismatch.sent_signature;
-  last.message_bytes = fault.mismatch.sent_bytes;
-  last.expected_signature = fault.mismatch.expected_signature;
-  last.position = fault.mismatch.expected_bytes;
-  end_output(&last);
-  give_up(mismatch);
+  for (const FoundMismatch& found : inbound_.take_mismatches()) note_mismatch(found);
+  if (inbound_.fault() == nullptr || faulty()) return;
+  give_up(Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
+                               std::to_string(rank_) + " " + inbound_.fault() +
+                               ": the connection is given up"));
+}
+
+// The first one of an epoch counts. The peer is told of what it sent, and says the same.
+void FrameExchange::note_mismatch(const FoundMismatch& found) {
+  Status status = Status::invalid_usage(describe(found));
+  Trouble& trouble = troubles_[found.channel.communicator];
+  const bool known = !trouble.status.ok() && trouble.epoch >= found.channel.epoch;
+  if (!known) trouble = {found.channel.epoch, std::move(status)};
+  if (!found.here) return;
+  FrameHeader header;
+  header.type = FrameType::kMismatch;
+  header.channel = found.channel;
+  header.signature = found.mismatch.sent_signature;
+  header.message_bytes = found.mismatch.sent_bytes;
+  header.expected_signature = found.mismatch.expected_signature;
+  header.position = found.mismatch.expected_bytes;
+  outbound_.push_control(header);
+  urgent_ = true;
 }
 
 // A message that is half on the wire reads no memory of the caller's any more. The memory is the
 // caller's from now on, also that of a region, which withdraw() says is done.
 void FrameExchange::give_up(Status fault) {
   fault_ = std::move(fault);
-  end_output(nullptr);
+  end_output();
 }
 
-std::string FrameExchange::describe(const Fault& fault) const {
-  const bool here = fault.kind == Fault::FaultKind::kMismatchHere;
-  const std::string sender = "rank " + std::to_string(here ? peer_ : rank_);
-  const std::string receiver = "rank " + std::to_string(here ? rank_ : peer_);
-  const Mismatch& found = fault.mismatch;
-  return sender + " sent " + std::to_string(found.sent_bytes) + " bytes where " + receiver +
-         " expects " + std::to_string(found.expected_bytes) + " (signature sent " +
-         hex(found.sent_signature) + ", expected " + hex(found.expected_signature) + "; " +
-         channel_text(fault.channel) +
+std::string FrameExchange::describe(const FoundMismatch& found) const {
+  const std::string sender = "rank " + std::to_string(found.here ? peer_ : rank_);
+  const std::string receiver = "rank " + std::to_string(found.here ? rank_ : peer_);
+  const Mismatch& both = found.mismatch;
+  return sender + " sent " + std::to_string(both.sent_bytes) + " bytes where " + receiver +
+         " expects " + std::to_string(both.expected_bytes) + " (signature sent " +
+         hex(both.sent_signature) + ", expected " + hex(both.expected_signature) + "; " +
+         channel_text(found.channel) +
          "): the two ranks are in different calls, or in one call with different arguments";
+}
+
+// ---- bytes --------------------------------------------------------------------------------------
+
+void ByteExchange::commit(size_t count) {
+  if (!in_.commit(count) || inbound().has_found_mismatch()) conclude();
+}
+
+void ByteExchange::end_output() { out_.leave(); }
+
+void ByteExchange::keep_output(transport::EpochId epoch) {
+  out_.keep([&](const transport::ChannelId& id) { return epoch.has(id); });
+}
+
+void ByteExchange::keep_output(transport::ChannelId region) {
+  out_.keep([&](const transport::ChannelId& id) { return id == region; });
 }
 
 }  // namespace tutti::transport::stream

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,11 +53,18 @@ class FrameExchange {
   // One-sided (transport::OneSided).
   void expose(transport::ChannelId id, const transport::Region& region);
   bool withdraw(transport::ChannelId id);
+  bool cut_off(transport::ChannelId id);
   Ticket put(transport::ChannelId region, uint64_t offset, transport::ConstBuffer source,
              uint32_t signal);
   Ticket get(transport::ChannelId region, uint64_t offset, transport::Buffer target);
   bool refused(transport::ChannelId region) const { return regions_.refused(region); }
   bool has_answers() const { return outbound_.answers() > 0; }
+
+  // Epochs (transport::Stream).
+  Status epoch_status(transport::EpochId epoch) const;
+  void prioritize(transport::EpochId epoch, transport::Priority priority);
+  void end_epoch(transport::EpochId epoch);
+  bool has_let_go(transport::EpochId epoch) const;
 
   const TicketWindow& sent() const { return sent_; }
   const TicketWindow& received() const { return received_; }
@@ -67,7 +75,7 @@ class FrameExchange {
 
   /// Nothing new from here on but notes that were told before, and nothing that comes in may be
   /// given to it: the targets of receives are going. Sources are read for the last time.
-  void leave() { end_output(nullptr); }
+  void leave() { end_output(); }
 
   bool faulty() const { return !fault_.ok(); }
   const Status& fault_status() const { return fault_; }
@@ -75,9 +83,13 @@ class FrameExchange {
  protected:
   /// `memory`: null where the pipe does not write into memory of the peer.
   FrameExchange(int rank, int peer, PlacedMemory* memory);
-  /// leave(), and this, if not null, is the last word.
-  virtual void end_output(const FrameHeader* last) = 0;
-  /// Acts on a fault that was found.
+  virtual void end_output() = 0;  // leave()
+  /// The pipe reads no memory of this epoch's messages, or of this region, any more; at once, or
+  /// when reads_output() says so.
+  virtual void keep_output(transport::EpochId epoch) = 0;
+  virtual void keep_output(transport::ChannelId region) = 0;
+  virtual bool reads_output(transport::EpochId epoch) const = 0;
+  /// Acts on what was found wrong with what came.
   void conclude();
 
   Outbound& outbound() { return outbound_; }
@@ -86,9 +98,16 @@ class FrameExchange {
 
  private:
   Channel* use(transport::ChannelId id);
+  void retire(Channel& over);
   void aim(const Channel& channel, const Message& posted);
   void give_up(Status fault);
-  std::string describe(const Fault& fault) const;
+  void note_mismatch(const FoundMismatch& found);
+  std::string describe(const FoundMismatch& found) const;
+
+  struct Trouble {
+    uint32_t epoch = 0;
+    Status status;
+  };
 
   const int rank_;
   const int peer_;
@@ -100,6 +119,7 @@ class FrameExchange {
   Outbound outbound_{pool_, sent_};
   Regions regions_{outbound_, pool_, received_};
   Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
+  std::map<uint64_t, Trouble> troubles_;  // by communicator
   bool urgent_ = false;
   Status fault_;
 };
@@ -119,7 +139,10 @@ class ByteExchange final : public FrameExchange {
   void commit(size_t count);
 
  private:
-  void end_output(const FrameHeader* last) override;
+  void end_output() override;
+  void keep_output(transport::EpochId epoch) override;
+  void keep_output(transport::ChannelId region) override;
+  bool reads_output(transport::EpochId) const override { return false; }
 
   BytesOut out_{outbound()};
   BytesIn in_{inbound()};

@@ -69,6 +69,8 @@ const char* decode(const std::byte* source, FrameHeader& header) {
     case FrameType::kRefused:
     case FrameType::kWithdraw:
     case FrameType::kWithdrawn:
+    case FrameType::kOver:
+    case FrameType::kOverSeen:
       return header.length == 0 ? nullptr : "a control frame has a payload";
     case FrameType::kTarget:
     case FrameType::kKey:

@@ -8,7 +8,7 @@
 // and then its bytes, so that empty messages cost credit too. `position` means:
 //   DATA      where this frame begins; with several flows it says where a frame belongs.
 //   CREDIT    the sender may send up to here; it only rises.
-//   MISMATCH  the bytes that were expected; the last word on a connection.
+//   MISMATCH  the bytes that were expected; the epoch of the channel cannot go on.
 //   NOTE      nothing: the two signatures, message bytes and position are the words of the note.
 // One-sided frames name a region of the receiver (REFUSED and ANSWER: of their sender) instead of a
 // channel, and take no positions of any:
@@ -25,6 +25,10 @@
 //   target. KEY       {address, key}: where the sender's region lies, of message bytes. PUT_PLACED
 //   PUT without its bytes: {bytes, number, segments} were written to the region. WITHDRAW  the
 //   sender's region has ended. WITHDRAWN: nothing is written to it any more.
+//
+// Epochs of communicators end for themselves, and the channel's lane says nothing:
+//   OVER      the sender uses this epoch no more: it sends and takes nothing for it.
+//   OVER_SEEN the sender has read OVER, and writes to no memory of that epoch any more.
 //
 // A pipe that carries frames one by one may disorder them, so there 8 bytes follow the header: the
 // number of the frame on its link, from 0 on (encode_sequenced()).
@@ -56,12 +60,16 @@ enum class FrameType : uint8_t {
   kPutPlaced = 12,
   kWithdraw = 13,
   kWithdrawn = 14,
+  kOver = 15,
+  kOverSeen = 16,
 };
 
 inline constexpr size_t kHeaderBytes = 48;
 inline constexpr size_t kSequencedHeaderBytes = kHeaderBytes + 8;
 inline constexpr uint32_t kMaxFrameBytes = 256 * 1024;
 inline constexpr uint64_t kRecordBytes = 16;
+/// `signature` of REFUSED.
+inline constexpr uint32_t kPutRefused = 0, kGetRefused = 1;
 /// The bytes that a channel may send before its receiver has asked for anything.
 inline constexpr uint64_t kEagerBytes = 64 * 1024;
 /// Of a receive or a put: from here on it is worth a frame of its own to say where it lies.

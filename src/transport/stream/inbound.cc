@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti::transport::stream {
 
@@ -68,11 +69,12 @@ bool Inbound::begin(const FrameHeader& header) {
     case FrameType::kRefused:
       return accept(regions_.take_refusal(header));
     case FrameType::kMismatch:
-      fault_.kind = Fault::FaultKind::kMismatchThere;
-      fault_.channel = header.channel;
-      fault_.mismatch = {header.signature, header.message_bytes, header.expected_signature,
-                         header.position};
-      return false;
+      return take_mismatch(header);
+    case FrameType::kOver:
+      return take_over(header);
+    case FrameType::kOverSeen:
+      channels_.note_seen({header.channel.communicator, header.channel.epoch});
+      return true;
     case FrameType::kTarget:
     case FrameType::kPlaced:
     case FrameType::kKey:
@@ -180,11 +182,30 @@ bool Inbound::take_note(const FrameHeader& header) {
   return true;
 }
 
+bool Inbound::take_mismatch(const FrameHeader& header) {
+  if (channel_of(header) == nullptr) return sound();
+  mismatches_.push_back(
+      {false,
+       header.channel,
+       {header.signature, header.message_bytes, header.expected_signature, header.position}});
+  return true;
+}
+
+bool Inbound::take_over(const FrameHeader& header) {
+  const transport::EpochId epoch{header.channel.communicator, header.channel.epoch};
+  const bool remembered = channels_.end_there(epoch, [this](Channel& channel) {
+    channel.out.close();
+    outbound_.unlist(channel);
+  });
+  if (!remembered) return refuse("the ends of more communicators than a link remembers");
+  regions_.end_there(epoch);
+  outbound_.end_there(epoch);
+  return true;
+}
+
 void Inbound::settle(Channel& channel) {
-  if (channel.in.mismatched() && sound()) {
-    fault_.kind = Fault::FaultKind::kMismatchHere;
-    fault_.channel = channel.id;
-    fault_.mismatch = channel.in.mismatch();
+  if (channel.in.mismatched() && !std::exchange(channel.mismatch_found, true)) {
+    mismatches_.push_back({true, channel.id, channel.in.mismatch()});
   }
   Message* message = channel.in.pop_complete();
   if (message == nullptr) return;
@@ -200,11 +221,14 @@ void Inbound::forget(const Regions::Id& region) {
   if (region_ == region) landing_ = {};
 }
 
+void Inbound::forget(transport::EpochId epoch) {
+  if (epoch.has(region_)) landing_ = {};
+}
+
 bool Inbound::accept(const char* wrong) { return wrong == nullptr || refuse(wrong); }
 
 bool Inbound::refuse(const char* what) {
-  fault_.kind = Fault::FaultKind::kMalformed;
-  fault_.what = what;
+  fault_ = what;
   return false;
 }
 

@@ -14,6 +14,7 @@
 #include <functional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "src/transport/stream/channel_table.h"
 #include "src/transport/stream/outbound.h"
@@ -21,11 +22,9 @@
 
 namespace tutti::transport::stream {
 
-/// Why a connection cannot go on.
-struct Fault {
-  enum class FaultKind { kNone, kMalformed, kMismatchHere, kMismatchThere };
-  FaultKind kind = FaultKind::kNone;
-  const char* what = nullptr;  // kMalformed
+/// A message and its receive differ, and the epoch of their channel cannot go on.
+struct FoundMismatch {
+  bool here = false;  // this side received it; else the peer, which says so
   transport::ChannelId channel;
   Mismatch mismatch;
 };
@@ -53,10 +52,13 @@ class Inbound {
   /// Acts on a frame that only links with placed bytes know. False: see fault().
   bool take_placed(const FrameHeader& header, std::span<const std::byte> payload);
 
-  bool sound() const { return fault_.kind == Fault::FaultKind::kNone; }
+  bool sound() const { return fault_ == nullptr; }
   /// The peer did what no Tutti does. False.
   bool refuse(const char* what);
-  const Fault& fault() const { return fault_; }
+  /// The words for that; null: nothing.
+  const char* fault() const { return fault_; }
+  bool has_found_mismatch() const { return !mismatches_.empty(); }
+  std::vector<FoundMismatch> take_mismatches() { return std::exchange(mismatches_, {}); }
   /// Runs for every note.
   void on_note(std::function<void(transport::ChannelId)> hook) { on_note_ = std::move(hook); }
 
@@ -66,15 +68,19 @@ class Inbound {
   void forget(Channel& channel);
   /// The region is withdrawn: likewise.
   void forget(const Regions::Id& region);
+  /// All regions of the epoch are.
+  void forget(transport::EpochId epoch);
 
  private:
   Channel* channel_of(const FrameHeader& header);
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
+  bool take_mismatch(const FrameHeader& header);
   bool take_note(const FrameHeader& header);
   bool begin_put(const FrameHeader& header);
   bool begin_answer(const FrameHeader& header);
   bool accept(const char* wrong);
+  bool take_over(const FrameHeader& header);
   bool take_target(const FrameHeader& header, const MemoryPlace& place);
   bool take_placed_data(const FrameHeader& header, uint64_t bytes);
   void finish_frame();
@@ -92,7 +98,8 @@ class Inbound {
   Message* answer_ = nullptr;
   Regions::Id region_;  // landing_'s
   std::function<void(transport::ChannelId)> on_note_;
-  Fault fault_;
+  const char* fault_ = nullptr;
+  std::vector<FoundMismatch> mismatches_;
 };
 
 }  // namespace tutti::transport::stream

@@ -23,8 +23,15 @@ size_t Message::view(std::span<iovec> out, uint64_t limit) const {
   return used;
 }
 
+void Message::drop() {
+  dropped = true;
+  ticket = 0;
+  pieces.clear();
+}
+
 void Message::advance(uint64_t count) {
   moved += count;
+  if (dropped) return;
   while (count > 0) {
     const uint64_t here = pieces[piece].iov_len - offset;
     if (count < here) {
@@ -38,6 +45,10 @@ void Message::advance(uint64_t count) {
 }
 
 void Message::fill(const std::byte* source, uint64_t count) {
+  if (dropped) {
+    moved += count;
+    return;
+  }
   while (count > 0) {
     const iovec& target = pieces[piece];
     const auto here = static_cast<size_t>(std::min<uint64_t>(target.iov_len - offset, count));
@@ -76,6 +87,12 @@ Message* MessagePool::take() {
   return message;
 }
 
+void MessagePool::abandon(Message* message) {
+  if (message->flights == 0) return give_back(message);
+  message->ticket = 0;
+  message->bytes = message->moved;
+}
+
 void MessagePool::give_back(Message* message) {
   constexpr size_t kPiecesWorthKeeping = 256;
   if (message->pieces.capacity() > kPiecesWorthKeeping) std::vector<iovec>().swap(message->pieces);
@@ -85,6 +102,7 @@ void MessagePool::give_back(Message* message) {
   message->bytes = 0;
   message->moved = 0;
   message->flights = 0;
+  message->dropped = false;
   message->piece = 0;
   message->offset = 0;
   message->next = free_;

@@ -30,6 +30,7 @@ struct Message {
   std::vector<iovec> pieces;  // none is empty
   size_t piece = 0;           // the next byte to move is pieces[piece][offset]
   size_t offset = 0;
+  bool dropped = false;  // bytes that come for it are counted and go nowhere
   Message* next = nullptr;
 
   void add_piece(const void* data, size_t piece_bytes);
@@ -40,6 +41,8 @@ struct Message {
   size_t view(std::span<iovec> out, uint64_t limit) const;
   /// The next `count` bytes have moved.
   void advance(uint64_t count);
+  /// Its memory is touched no more.
+  void drop();
   /// Copies the next `count` bytes into the pieces.
   void fill(const std::byte* source, uint64_t count);
 };
@@ -47,26 +50,45 @@ struct Message {
 /// Bytes that a list of entries covers.
 uint64_t total_bytes(std::span<const iovec> entries);
 
+class MessagePool {
+ public:
+  Message* take();
+  void give_back(Message* message);
+  /// It ends with the frames that a pipe has, and nobody is told; at once if there are none.
+  void abandon(Message* message);
+
+ private:
+  std::vector<std::unique_ptr<Message>> all_;
+  Message* free_ = nullptr;
+};
+
 class MessageQueue {
  public:
   bool empty() const { return head_ == nullptr; }
   Message* front() const { return head_; }
   void push(Message* message);
   Message* pop();
+  /// Takes those out for which `which` is true, and abandons them.
+  template <class Which>
+  void remove_if(MessagePool& pool, Which which);
 
  private:
   Message* head_ = nullptr;
   Message* tail_ = nullptr;
 };
 
-class MessagePool {
- public:
-  Message* take();
-  void give_back(Message* message);
-
- private:
-  std::vector<std::unique_ptr<Message>> all_;
-  Message* free_ = nullptr;
-};
+template <class Which>
+void MessageQueue::remove_if(MessagePool& pool, Which which) {
+  MessageQueue kept;
+  while (!empty()) {
+    Message* message = pop();
+    if (which(*message)) {
+      pool.abandon(message);
+    } else {
+      kept.push(message);
+    }
+  }
+  *this = kept;
+}
 
 }  // namespace tutti::transport::stream

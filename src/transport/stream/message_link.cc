@@ -160,6 +160,34 @@ void MessageLink::arrived(uint32_t number, uint32_t segments) {
   if (!leaving_) exchange_.arrived(number, segments);
 }
 
+Status MessageLink::epoch_status(EpochId epoch) const {
+  const std::lock_guard lock(mutex_);
+  return exchange_.epoch_status(epoch);
+}
+
+void MessageLink::prioritize(EpochId epoch, Priority priority) {
+  const std::lock_guard lock(mutex_);
+  exchange_.prioritize(epoch, priority);
+}
+
+void MessageLink::end_epoch(EpochId epoch) {
+  const std::lock_guard lock(mutex_);
+  move([&] {
+    if (held_) held_ = exchange_.keep(*held_);
+    exchange_.end_epoch(epoch);
+    if (held_write_ && epoch.has(held_write_->write.channel)) {
+      exchange_.written(held_write_->write.name);
+      held_write_.reset();
+    }
+  });
+  after_call();
+}
+
+bool MessageLink::has_let_go(EpochId epoch) {
+  const std::lock_guard lock(mutex_);
+  return ended_ || exchange_.has_let_go(epoch);
+}
+
 // ---- one-sided ----------------------------------------------------------------------------------
 
 void MessageLink::expose(ChannelId id, const Region& region) {
@@ -171,6 +199,17 @@ void MessageLink::expose(ChannelId id, const Region& region) {
 bool MessageLink::withdraw(ChannelId id) {
   const std::lock_guard lock(mutex_);
   const bool done = exchange_.withdraw(id);
+  after_call();
+  return done || ended_;
+}
+
+bool MessageLink::cut_off(ChannelId id) {
+  const std::lock_guard lock(mutex_);
+  bool done = false;
+  move([&] {
+    if (held_) held_ = exchange_.keep(*held_);
+    done = exchange_.cut_off(id);
+  });
   after_call();
   return done || ended_;
 }
@@ -226,6 +265,13 @@ void MessageLink::leave() {
   exchange_.leave();
   if (held_write_) exchange_.written(held_write_->write.name);
   held_write_.reset();
+}
+
+void MessageLink::sever(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  fail(Status::remote_error("rank " + std::to_string(rank_) + " ended its connection to rank " +
+                            std::to_string(peer_) + " at " + where_ + ": " + why));
+  if (!std::exchange(ended_, true)) pipe_->end();
 }
 
 bool MessageLink::linger() {

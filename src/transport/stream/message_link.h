@@ -73,6 +73,7 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
   OneSided* one_sided() override { return this; }
   Status status() const override;
   bool hang_up() override;
+  void sever(const std::string& why) override;
   bool linger() override;
   int liveness_fd() const override { return pipe_->descriptor(); }
 
@@ -84,9 +85,14 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
   uint64_t heard(ChannelId channel, Note& note) const override;
   void on_note(std::function<void(ChannelId)> hook) override;
   bool progress() override;
+  Status epoch_status(EpochId epoch) const override;
+  void prioritize(EpochId epoch, Priority priority) override;
+  void end_epoch(EpochId epoch) override;
+  bool has_let_go(EpochId epoch) override;
 
   void expose(ChannelId id, const Region& region) override;
   bool withdraw(ChannelId id) override;
+  bool cut_off(ChannelId id) override;
   Ticket put(ChannelId region, uint64_t offset, ConstBuffer source, uint32_t signal) override;
   Ticket get(ChannelId region, uint64_t offset, Buffer target) override;
   bool refused(ChannelId region) const override;

@@ -1,5 +1,6 @@
 #include "src/transport/stream/message_pipe.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::transport::stream {
@@ -61,11 +62,17 @@ void MessageExchange::carried(uint64_t name) {
 }
 
 // Frames of messages are whole, so nothing is half out: the pipe drops what it has not begun.
-void MessageExchange::end_output(const FrameHeader* last) {
+void MessageExchange::end_output() {
   if (outbound().closed()) return;
   while (const auto note = outbound().take_note()) last_words_.push_back(*note);
-  if (last != nullptr) last_words_.push_back(*last);
   outbound().close();
+}
+
+bool MessageExchange::reads_output(transport::EpochId epoch) const {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+    const bool reads = flight.used && flight.frame.message != nullptr;
+    return reads && epoch.has(flight.frame.header.channel);
+  });
 }
 
 std::optional<CarriedWrite> MessageExchange::next_write(uint64_t limit) {
@@ -136,7 +143,7 @@ bool MessageExchange::act(const FrameHeader& header, std::span<const std::byte> 
   } else if (inbound().begin(header) && !payload.empty()) {
     inbound().take(payload.data(), payload.size());
   }
-  if (!inbound().sound()) conclude();
+  if (!inbound().sound() || inbound().has_found_mismatch()) conclude();
   return !faulty();
 }
 

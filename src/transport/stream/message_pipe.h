@@ -82,7 +82,11 @@ class MessageExchange final : public FrameExchange {
     std::vector<std::byte> payload;
   };
 
-  void end_output(const FrameHeader* last) override;
+  void end_output() override;
+  // A pipe that has a frame reads it until carried().
+  void keep_output(transport::EpochId) override {}
+  void keep_output(transport::ChannelId) override {}
+  bool reads_output(transport::EpochId epoch) const override;
   Flight& free_flight(uint64_t& name);
   void refuse(const char* what);
   bool act(const FrameHeader& header, std::span<const std::byte> payload);

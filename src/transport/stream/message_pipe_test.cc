@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -81,15 +82,22 @@ class Pair {
   std::vector<WireFrame>& wire(int rank) { return wire_[rank]; }
   int writes() const { return writes_; }
 
+  std::function<void()> after_frame;  // runs after each that one of the ends has taken
+
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (int rank = 0; rank < 2; ++rank) {
         while (load(rank)) moved = true;
         while (write(rank)) moved = true;
-        while (deliver(rank) || finish_write(rank)) moved = true;
+        while (load(rank)) moved = true;  // of writes that are told of at once
+        while (deliver_or_finish(rank)) moved = true;
       }
     }
+  }
+  bool deliver_or_finish(int rank) {
+    if (random_() % 2 == 0) return deliver(rank) || finish_write(rank);
+    return finish_write(rank) || deliver(rank);
   }
   bool load(int rank) {
     const auto frame = end(rank).next(kLimit);
@@ -115,6 +123,7 @@ class Pair {
     const WireFrame frame = wire[at];
     wire.erase(wire.begin() + static_cast<ptrdiff_t>(at));
     end(1 - rank).take(frame.header, frame.payload);
+    if (after_frame) after_frame();
     return true;
   }
 
@@ -179,7 +188,8 @@ class Pair {
 
 struct Transfer {
   std::vector<std::byte> source, target;
-  uint64_t sent = 0, received = 0;
+  uint64_t sent = 0, received = 0;  // 0: not yet
+  bool checked = false;
   ChannelId id;
 };
 
@@ -194,6 +204,14 @@ void exchange_messages(Pair& pair, std::mt19937& random) {
     transfer->id = {random() % 3, 0, static_cast<uint32_t>(random() % 2)};
     all.push_back(std::move(transfer));
   }
+  // Bytes are there when the receive is done, not only in the end.
+  pair.after_frame = [&] {
+    for (const auto& one : all) {
+      if (one->checked || one->received == 0 || !pair.is_received(1, one->received)) continue;
+      one->checked = true;
+      EXPECT_EQ(one->source, one->target);
+    }
+  };
   for (size_t sent = 0, posted = 0; sent < all.size() || posted < all.size();) {
     if (posted == all.size() || (sent < all.size() && random() % 2 == 0)) {
       Transfer& one = *all[sent++];
@@ -205,6 +223,7 @@ void exchange_messages(Pair& pair, std::mt19937& random) {
     if (random() % 5 == 0) pair.run();
   }
   pair.run();
+  pair.after_frame = {};
   for (int rank = 0; rank < 2; ++rank) {
     ASSERT_FALSE(pair.end(rank).faulty()) << pair.end(rank).fault_status().message();
   }

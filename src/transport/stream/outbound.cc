@@ -1,6 +1,7 @@
 #include "src/transport/stream/outbound.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::transport::stream {
 namespace {
@@ -71,13 +72,13 @@ void Outbound::enlist_in_turn(Channel& channel) {
   const bool aimed = places_ && channel.out.target(rest) != nullptr;
   if (!aimed && channel.writes > 0) return;  // written() comes back to it
   channel.in_ready = true;
-  append(aimed ? aimed_ : ready_, channel, &Channel::next_ready);
+  append((aimed ? aimed_ : ready_)[class_of(channel)], channel, &Channel::next_ready);
 }
 
 void Outbound::owe_credit(Channel& channel) {
   if (closed_ || channel.in_credit) return;
   channel.in_credit = true;
-  append(credit_, channel, &Channel::next_credit);
+  append(credit_[class_of(channel)], channel, &Channel::next_credit);
 }
 
 void Outbound::owe_note(Channel& channel) {
@@ -94,6 +95,10 @@ void Outbound::push_control(const FrameHeader& header, const MemoryPlace* place)
   frame.header.length = static_cast<uint32_t>(frame.bytes);
 }
 
+void Outbound::tell_last(Channel& channel) {
+  if (channel.in_note) push_control(note_of(channel));
+}
+
 void Outbound::push(Message* message) {
   if (closed_) return pool_.give_back(message);
   if (is_answer(*message)) answering_.push_back(message);
@@ -106,14 +111,25 @@ bool Outbound::reads(const transport::ChannelId& region) const {
   });
 }
 
+void Outbound::unlist(Channel& channel) {
+  if (!std::exchange(channel.in_ready, false)) return;
+  remove(ready_[class_of(channel)], channel, &Channel::next_ready);
+  remove(aimed_[class_of(channel)], channel, &Channel::next_ready);
+}
+
+void Outbound::relist(Channel& channel, transport::Priority priority) {
+  unlist(channel);
+  const bool owes = std::exchange(channel.in_credit, false);
+  if (owes) remove(credit_[class_of(channel)], channel, &Channel::next_credit);
+  channel.priority = priority;
+  if (owes) owe_credit(channel);
+  enlist(channel);
+}
+
 void Outbound::forget(Channel& channel) {
-  if (channel.in_ready) {
-    remove(ready_, channel, &Channel::next_ready);
-    remove(aimed_, channel, &Channel::next_ready);
-  }
-  if (channel.in_credit) remove(credit_, channel, &Channel::next_credit);
+  unlist(channel);
+  if (channel.in_credit) remove(credit_[class_of(channel)], channel, &Channel::next_credit);
   if (channel.in_note) remove(note_, channel, &Channel::next_note);
-  channel.in_ready = false;
   channel.in_credit = false;
   channel.in_note = false;
   writes_.drop(&channel);
@@ -127,25 +143,38 @@ bool Outbound::next(OutFrame& frame, std::span<iovec> room, uint64_t limit) {
   frame.pieces = frame.control_bytes = 0;
   if (note_.head != nullptr) return next_note(frame), true;
   if (!control_.empty()) return next_control(frame), true;
-  if (credit_.head != nullptr) return next_credit(frame), true;
-  const bool one_sided = may_send_one_sided();
-  if (one_sided && (one_sided_is_next_ || ready_.head == nullptr)) {
+  return next_of(kHigh, frame, room, limit) || next_of(kNormal, frame, room, limit);
+}
+
+bool Outbound::next_of(size_t priority, OutFrame& frame, std::span<iovec> room, uint64_t limit) {
+  if (credit_[priority].head != nullptr) return next_credit(frame, credit_[priority]), true;
+  const bool one_sided = priority == kNormal && may_send_one_sided();
+  if (one_sided && (one_sided_is_next_ || ready_[priority].head == nullptr)) {
     one_sided_is_next_ = false;
     return next_one_sided(frame, room, limit), true;
   }
-  Channel* channel = take_ready();
+  Channel* channel = take_ready(priority);
   if (channel == nullptr) return false;
   one_sided_is_next_ = one_sided;
   return next_data(frame, *channel, room, limit), true;
 }
 
+bool Outbound::idle() const {
+  for (size_t priority = 0; priority < transport::kPriorities; ++priority) {
+    const bool none = ready_[priority].head == nullptr && aimed_[priority].head == nullptr &&
+                      credit_[priority].head == nullptr;
+    if (!none) return false;
+  }
+  return note_.head == nullptr && control_.empty() && one_sided_.empty();
+}
+
 // A target may have come since the channel was listed.
-Channel* Outbound::take_ready() {
-  while (ready_.head != nullptr) {
-    Channel* channel = take(ready_, &Channel::next_ready);
+Channel* Outbound::take_ready(size_t priority) {
+  while (ready_[priority].head != nullptr) {
+    Channel* channel = take(ready_[priority], &Channel::next_ready);
     uint64_t rest = 0;
     if (!places_ || channel->out.target(rest) == nullptr) return channel;
-    append(aimed_, *channel, &Channel::next_ready);
+    append(aimed_[priority], *channel, &Channel::next_ready);
   }
   return nullptr;
 }
@@ -164,8 +193,8 @@ void Outbound::next_control(OutFrame& frame) {
   control_.pop_front();
 }
 
-void Outbound::next_credit(OutFrame& frame) {
-  Channel* channel = take(credit_, &Channel::next_credit);
+void Outbound::next_credit(OutFrame& frame, List& list) {
+  Channel* channel = take(list, &Channel::next_credit);
   channel->in_credit = false;
   frame.header = FrameHeader();
   frame.header.type = FrameType::kCredit;
@@ -218,10 +247,24 @@ void Outbound::learn_region(const transport::ChannelId& region, uint64_t bytes,
 void Outbound::forget_region(const transport::ChannelId& region) {
   regions_.erase(region);
   ending_.push_back(region);
-  tell_ended_regions();
+  tell_ended();
 }
 
-void Outbound::tell_ended_regions() {
+void Outbound::end_there(transport::EpochId epoch) {
+  std::erase_if(regions_, [&](const auto& entry) { return epoch.has(entry.first); });
+  over_.push_back(epoch);
+  tell_ended();
+}
+
+void Outbound::tell_ended() {
+  std::erase_if(over_, [&](const transport::EpochId& epoch) {
+    if (writes_.has_any_in(epoch)) return false;
+    FrameHeader header;
+    header.type = FrameType::kOverSeen;
+    header.channel = {epoch.communicator, epoch.epoch, 0};
+    push_control(header);
+    return true;
+  });
   std::erase_if(ending_, [&](const transport::ChannelId& region) {
     if (writes_.has_any_to(region, &one_sided_)) return false;
     FrameHeader header;
@@ -249,8 +292,9 @@ bool Outbound::front_is_aimed() const {
 
 std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t limit) {
   if (closed_ || writes_.full()) return std::nullopt;
-  if (aimed_.head != nullptr) {
-    Channel* channel = take(aimed_, &Channel::next_ready);
+  for (List* list : {&aimed_[kHigh], &aimed_[kNormal]}) {
+    if (list->head == nullptr) continue;
+    Channel* channel = take(*list, &Channel::next_ready);
     channel->in_ready = false;
     return write_of(*channel, room, limit);
   }
@@ -295,7 +339,7 @@ bool Outbound::written(uint64_t write, uint32_t segments) {
   if (!ended.known) return false;
   for (const PlacedWrites::Written& done : writes_.take_told()) push_placed(done);
   landed(ended.message);
-  tell_ended_regions();
+  tell_ended();
   return true;
 }
 
@@ -313,20 +357,64 @@ void Outbound::push_placed(const PlacedWrites::Written& done) {
   enlist(channel);
 }
 
+// The peer counts its gets, so each of them is answered.
+template <class Which>
+void Outbound::refuse_answers(Which which) {
+  MessageQueue kept;
+  while (!one_sided_.empty()) {
+    Message* message = one_sided_.pop();
+    if (message->type == FrameType::kAnswer && which(message->id)) {
+      Message* refusal = pool_.take();
+      refusal->type = FrameType::kRefused;
+      refusal->id = message->id;
+      refusal->signature = kGetRefused;
+      answering_.push_back(refusal);
+      if (message->flights == 0) std::erase(answering_, message);
+      pool_.abandon(message);
+      message = refusal;
+    }
+    kept.push(message);
+  }
+  one_sided_ = kept;
+}
+
+void Outbound::drop(transport::EpochId epoch) {
+  one_sided_.remove_if(pool_, [&](const Message& message) {
+    return message.type == FrameType::kPut && epoch.has(message.id);
+  });
+  refuse_answers([&](const transport::ChannelId& id) { return epoch.has(id); });
+  std::erase_if(control_, [&](const ControlFrame& frame) {
+    const bool place =
+        frame.header.type == FrameType::kTarget || frame.header.type == FrameType::kKey;
+    return place && epoch.has(frame.header.channel);
+  });
+}
+
+void Outbound::cut_off(const transport::ChannelId& region) {
+  refuse_answers([&](const transport::ChannelId& id) { return id == region; });
+}
+
 // ---- the end ------------------------------------------------------------------------------------
 
 std::optional<FrameHeader> Outbound::take_note() {
-  if (note_.head == nullptr) return std::nullopt;
   OutFrame frame;
-  next_note(frame);
-  return frame.header;
+  if (note_.head != nullptr) return next_note(frame), frame.header;
+  for (; !control_.empty(); control_.pop_front()) {
+    const FrameHeader& header = control_.front().header;
+    const bool is_said = header.type == FrameType::kNote || header.type == FrameType::kMismatch;
+    if (!is_said) continue;
+    frame.header = header;
+    control_.pop_front();
+    return frame.header;
+  }
+  return std::nullopt;
 }
 
 void Outbound::close() {
   closed_ = true;
-  ready_ = {};
-  aimed_ = {};
-  credit_ = {};
+  for (size_t priority = 0; priority < transport::kPriorities; ++priority) {
+    ready_[priority] = aimed_[priority] = credit_[priority] = {};
+  }
   note_ = {};
   control_.clear();
   one_sided_ = {};

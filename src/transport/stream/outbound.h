@@ -1,6 +1,6 @@
-// Says which frame leaves next: in turn over the channels, a frame of each at a time; one-sided
-// messages have a queue of their own, without credit, that takes turns with all channels. Control
-// frames go first.
+// Says which frame leaves next: those of channels of high priority first, then in turn over the
+// others, a frame of each at a time; one-sided messages have a queue of their own, without credit,
+// that takes turns with all channels of normal priority. Control frames go first.
 //
 // It knows no pipe: next() describes a frame, and whoever carries it says by landed() that the
 // bytes of its message are read no more. A pipe that writes into the peer's memory by itself asks
@@ -51,8 +51,23 @@ class Outbound {
   void owe_credit(Channel& channel);
   /// This channel has a note for the peer.
   void owe_note(Channel& channel);
+  /// The note of this channel leaves though the channel ends.
+  void tell_last(Channel& channel);
   /// A frame without a message; a place, where its type has one.
   void push_control(const FrameHeader& header, const MemoryPlace* place = nullptr);
+  /// This side has ended the epoch: puts and answers of it are dropped, the peer's gets refused.
+  /// Its channels are forgotten one by one.
+  void drop(transport::EpochId epoch);
+  /// Answers that read this region are cut off.
+  void cut_off(const transport::ChannelId& region);
+  /// The peer has ended the epoch: it is told when nothing is written to its memory any more.
+  void end_there(transport::EpochId epoch);
+  /// The peer takes nothing of this channel any more.
+  void unlist(Channel& channel);
+  /// Whether a write reads memory of this epoch.
+  bool writes_of(transport::EpochId epoch) const { return writes_.has_any_in(epoch); }
+  /// The channel leaves its lists, to be listed anew by another priority.
+  void relist(Channel& channel, transport::Priority priority);
   /// The channel is going away.
   void forget(Channel& channel);
   /// A one-sided message.
@@ -72,10 +87,9 @@ class Outbound {
   bool next(OutFrame& frame, std::span<iovec> room, uint64_t limit);
   /// The bytes of the message's frame are read no more; null: of a control frame.
   void landed(Message* message);
-  bool idle() const {
-    return ready_.head == nullptr && aimed_.head == nullptr && credit_.head == nullptr &&
-           note_.head == nullptr && control_.empty() && one_sided_.empty();
-  }
+  bool idle() const;
+  /// A channel of high priority has a frame to send: next() gives it soon.
+  bool is_urgent() const { return ready_[kHigh].head != nullptr || credit_[kHigh].head != nullptr; }
 
   /// A write of at most `limit` bytes that may begin now, its source in `room`.
   std::optional<PlacedWrite> next_write(std::span<iovec> room, uint64_t limit);
@@ -84,13 +98,17 @@ class Outbound {
   /// False: there is no such write.
   bool written(uint64_t write, uint32_t segments);
 
-  /// A note that has not left, or nothing; for the last words of a link.
+  /// A note, or a mismatch, that the peer has not been told of; for the last words of a link.
   std::optional<FrameHeader> take_note();
   /// Nothing new from here on.
   void close();
   bool closed() const { return closed_; }
 
  private:
+  static constexpr auto kHigh = static_cast<size_t>(transport::Priority::kHigh);
+  static constexpr auto kNormal = static_cast<size_t>(transport::Priority::kNormal);
+  static size_t class_of(const Channel& channel) { return static_cast<size_t>(channel.priority); }
+
   struct List {
     Channel* head = nullptr;
     Channel* tail = nullptr;
@@ -110,10 +128,11 @@ class Outbound {
   static void remove(List& list, Channel& channel, Channel* Channel::*next);
 
   void enlist_in_turn(Channel& channel);
-  Channel* take_ready();
+  Channel* take_ready(size_t priority);
   void next_note(OutFrame& frame);
   void next_control(OutFrame& frame);
-  void next_credit(OutFrame& frame);
+  bool next_of(size_t priority, OutFrame& frame, std::span<iovec> room, uint64_t limit);
+  void next_credit(OutFrame& frame, List& list);
   void next_data(OutFrame& frame, Channel& channel, std::span<iovec> room, uint64_t limit);
   bool may_send_one_sided() const;
   void next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit);
@@ -122,16 +141,19 @@ class Outbound {
   const MemoryPlace* place_of(const Message& put, uint64_t& bytes) const;
   bool front_is_aimed() const;
   void push_placed(const PlacedWrites::Written& done);
-  void tell_ended_regions();
+  void tell_ended();
+  template <class Which>
+  void refuse_answers(Which which);
 
   MessagePool& pool_;
   TicketWindow& tickets_;
   bool places_ = false;
   bool closed_ = false;
   bool one_sided_is_next_ = false;
-  List ready_;
-  List aimed_;  // of those, where the next bytes have a target in the peer's memory
-  List credit_;
+  List ready_[transport::kPriorities];
+  // Of those, where the next bytes have a target in the peer's memory.
+  List aimed_[transport::kPriorities];
+  List credit_[transport::kPriorities];
   List note_;
   std::deque<ControlFrame> control_;
   MessageQueue one_sided_;
@@ -139,6 +161,7 @@ class Outbound {
   PlacedWrites writes_;
   std::map<transport::ChannelId, RegionPlace> regions_;  // the peer's
   std::vector<transport::ChannelId> ending_;             // of them: it waits for WITHDRAWN
+  std::vector<transport::EpochId> over_;                 // it waits for OVER_SEEN
 };
 
 }  // namespace tutti::transport::stream

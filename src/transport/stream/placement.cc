@@ -40,6 +40,7 @@ PlacedWrite PlacedWrites::begin(Line line, const FrameHeader& header, Message* m
   PlacedWrite write;
   write.name = name;
   write.number = number;
+  write.channel = header.channel;
   write.bytes = header.length;
   return write;
 }
@@ -80,6 +81,12 @@ bool PlacedWrites::has_any(const void* line) const {
 bool PlacedWrites::has_any_to(const transport::ChannelId& region, const void* line) const {
   return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
     return flight.write.line == line && flight.write.header.channel == region;
+  });
+}
+
+bool PlacedWrites::has_any_in(transport::EpochId epoch) const {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+    return !flight.ended && epoch.has(flight.write.header.channel);
   });
 }
 

@@ -23,7 +23,8 @@ namespace tutti::transport::stream {
 struct PlacedWrite {
   uint64_t name = 0;
   uint32_t number = 0;  // the same on both ends: the receiver counts its segments by it
-  size_t pieces = 0;    // of the source
+  transport::ChannelId channel;
+  size_t pieces = 0;  // of the source
   uint64_t bytes = 0;
   MemoryPlace place;  // in the peer's memory
 };
@@ -73,6 +74,8 @@ class PlacedWrites {
   std::vector<Written> take_told();
   bool has_any(const void* line) const;
   bool has_any_to(const transport::ChannelId& region, const void* line) const;
+  /// Whether one reads memory of a channel or a put of this epoch.
+  bool has_any_in(transport::EpochId epoch) const;
   /// Nothing of this line is told any more.
   void drop(Line line);
 

@@ -3,8 +3,6 @@
 namespace tutti::transport::stream {
 namespace {
 
-constexpr uint32_t kPutRefused = 0, kGetRefused = 1;
-
 bool inside(const transport::Region& region, uint64_t offset, uint64_t bytes) {
   return offset <= region.bytes && bytes <= region.bytes - offset;
 }
@@ -32,6 +30,22 @@ bool Regions::withdraw(Id id) {
     outbound_.push_control(header);
   }
   return !ending_.contains(id);
+}
+
+// An answer on its way to a get finds the get, and nothing to write to.
+void Regions::end(transport::EpochId epoch) {
+  const auto of_epoch = [&](const auto& id) { return epoch.has(id); };
+  std::erase_if(regions_, [&](const auto& entry) { return epoch.has(entry.first); });
+  std::erase_if(placed_, of_epoch);
+  std::erase_if(ending_, of_epoch);
+  std::erase_if(refused_, of_epoch);
+  for (Message* get = gets_.front(); get != nullptr; get = get->next) {
+    if (epoch.has(get->id)) get->drop();
+  }
+}
+
+void Regions::end_there(transport::EpochId epoch) {
+  std::erase_if(told_, [&](const Id& id) { return epoch.has(id); });
 }
 
 const char* Regions::learn(const FrameHeader& header, const MemoryPlace& place) {
@@ -114,13 +128,13 @@ const char* Regions::begin_answer(const FrameHeader& header, Message*& target) {
 
 void Regions::finish_get() {
   Message* first = gets_.pop();
-  received_.complete(first->ticket);
+  if (first->ticket != 0) received_.complete(first->ticket);
   pool_.give_back(first);
 }
 
 const char* Regions::take_refusal(const FrameHeader& header) {
   const bool get = header.signature != kPutRefused;
-  if (get && (gets_.empty() || gets_.front()->id != header.channel || gets_.front()->moved > 0)) {
+  if (get && (gets_.empty() || gets_.front()->id != header.channel)) {
     return "a refusal that nobody asked for";
   }
   refused_.insert(header.channel);

@@ -38,6 +38,11 @@ class Regions {
   /// `target` is filled by the answer to a get that goes out now.
   void await(Message* target) { gets_.push(target); }
 
+  /// This side has ended the epoch: gets of it fill nothing, its regions are withdrawn.
+  void end(transport::EpochId epoch);
+  /// The peer has: what was refused for it needs no memory any more.
+  void end_there(transport::EpochId epoch);
+
   // Of the peer, where it writes to regions by itself, or lets this side do so.
   const char* learn(const FrameHeader& header, const MemoryPlace& place);
   void forget_peers(Id id) { outbound_.forget_region(id); }
