@@ -7,6 +7,7 @@
 
 #include "src/api/caught.h"
 #include "src/api/structure.h"
+#include "src/base/decimal.h"
 #include "src/codecs/bodies.h"
 #include "src/codecs/codec.h"
 
@@ -73,7 +74,7 @@ Result<Codec> checked(const CodedCall& call) {
 
 Status cannot_carry(const Codec& codec, size_t index, float limit) {
   return Status::invalid_argument(
-      "value " + std::to_string(index) + " is not finite or beyond " + std::to_string(limit) +
+      "value " + std::to_string(index) + " is not finite or beyond " + three_digits(limit) +
       ", which " + codec_text(codec) +
       " cannot carry; leave this step out, clip the values, or take bf16");
 }
@@ -209,7 +210,7 @@ Status encode_with_feedback(const CodedCall& call, const tuttiCodecFeedback_t* g
                                     "; a state belongs to one array of values");
   }
   if (!(state.beta >= 0 && state.beta <= 1)) {
-    return Status::invalid_argument("beta is " + std::to_string(state.beta) + "; give 0 to 1");
+    return Status::invalid_argument("beta is " + three_digits(state.beta) + "; give 0 to 1");
   }
   if (call.count == 0) return {};
   if (Status status = not_null(state.error, "feedback.error"); !status.ok()) return status;
