@@ -28,7 +28,7 @@
 
 namespace tutti::transport::door {
 
-enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3, kPipes = 4 };
+enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3 };
 
 struct Identity {
   int32_t rank = -1;
