@@ -2,6 +2,7 @@
 """Tests of tools/gpu-check on the software device: its parts pass, what fails and what hangs shows, and without
 a device it says so."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -52,6 +53,53 @@ class GpuCheck(unittest.TestCase):
             self.assertIn(f"| all_reduce | {ranks} |", done.stdout)
         for part in ("a matrix product beside collectives", "mps", "torch"):
             self.assertIn(f"{part}: skipped, ", done.stdout)
+
+    def test_nccl_is_timed_beside_it_and_ratios_come_first(self):
+        done = check("--only", "nccl", "--nccl", os.path.join(BUILD, "lib", "nccl", "libnccl.so.2"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        ratios, times = done.stdout.split("us of a call in a row")
+        for collective in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"):
+            for text in (ratios, times):
+                self.assertEqual(text.count(f"| {collective} |"), 3)
+        rows = [line.split("|") for line in ratios.splitlines() if line.startswith("| all_")]
+        for cell in itertools.chain.from_iterable(row[3:-1] for row in rows):
+            self.assertGreater(float(cell), -1, "a ratio of two times")
+
+    def test_without_nccl_only_the_times_are_printed(self):
+        done = check("--only", "nccl")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("NCCL beside Tutti, taking turns: the software device has no MPS: skipped", done.stdout)
+        self.assertIn("there is none here", done.stdout)
+        self.assertNotIn("us of NCCL by", done.stdout)
+        self.assertEqual(done.stdout.count("| all_gather |"), 3)
+
+    def test_a_library_that_fails_is_a_failure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "libnccl.so.2")
+            done = subprocess.run([sys.executable, "-B", os.path.join(TOOLS, "gpu_check", "beside_nccl.py"), "--short",
+                                   "--tutti", library], capture_output=True, text=True, timeout=300,
+                                  env=dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device")))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("FAILED: default: ", done.stdout)
+
+    def test_the_pieces_of_a_call_are_timed(self):
+        done = check("--only", "anatomy")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for piece in ("7 x 1 KiB, from another process: one batch with the hint", "waits for 15 words that are there",
+                      "beside an idle process", "7 copies beside each other"):
+            self.assertIn(f"| {piece}", done.stdout)
+        self.assertNotIn("CUDA_ERROR", done.stdout)
+
+    def test_facts_of_the_driver_are_asked_with_a_limit(self):
+        done = check("--only", "facts")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("| cuMemFree beside a stream that waits | waits for the stream (CUDA_SUCCESS)", done.stdout)
+        self.assertNotIn("HANGS", done.stdout)
+        self.assertGreater(done.stdout.count("\n| cu"), 10)
+        done = subprocess.run([sys.executable, "-B", os.path.join(TOOLS, "gpu_check", "driver_facts.py"), "--seconds",
+                               "2", "--fact", "planted"], capture_output=True, text=True, timeout=100,
+                              env=dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device")))
+        self.assertIn("| planted: a fact that hangs | HANGS |", done.stdout)
 
     def test_what_fails_and_what_hangs_shows_and_stops_nothing(self):
         done = check("--only", "planted", "--only", "device")
