@@ -2,7 +2,7 @@
 # transports, perf, tools, tests): build/bin/tests/<folder>_test; slow_*_test.cc into <folder>_slow_test.
 # In tests/, *_main.cc is a program of its own beside them, and every other .cc is a helper linked into
 # the tests and those programs. tools_test links the sources of the command line but main.cc. Python
-# tests are *_test.py in tools, tests and perf, slow ones slow_*_test.py.
+# tests are *_test.py in tools, tests, perf and python, slow ones slow_*_test.py.
 #
 # ctest gets one entry per suite (a process per case would cost more than the cases). All but the slow
 # ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need, and what the
@@ -144,12 +144,15 @@ endforeach()
 target_link_libraries(tests_device_movers PRIVATE tutti_runtime_part)
 
 add_dependencies(tutti_fast_tests ${TUTTI_EXAMPLE_TARGETS})
+if(TARGET tutti_python_stub)
+  add_dependencies(tutti_fast_tests tutti_python_stub)
+endif()
 
 # ---- tests that are not GoogleTest ----------------------------------------------------------
 
 # They look at the sources or at the plain build; docs/building.md says what the sanitizers miss by that.
 if(NOT TUTTI_SANITIZE)
-  tutti_glob(TUTTI_PYTHON_TESTS FOLDERS tools tests perf MATCHING "_test\\.py$")
+  tutti_glob(TUTTI_PYTHON_TESTS FOLDERS tools tests perf python MATCHING "_test\\.py$")
   foreach(source IN LISTS TUTTI_PYTHON_TESTS)
     string(REGEX REPLACE "\\.py$" "" name "${source}")
     string(REPLACE "/" "." name "${name}")

@@ -48,9 +48,10 @@ ARROWS = {
     "transports": ["src/transport", "src/transport/stream", "src/transport/door", "src/drivers"],
     "examples": ["include"],
     "plugins": ["include"],
+    "python": ["include"],
     "cmake": [],
 }
-PUBLIC_ONLY = {"include", "src/runtime", "examples", "plugins"}
+PUBLIC_ONLY = {"include", "src/runtime", "examples", "plugins", "python"}
 # The library does not contain the verifier (CMakeLists.txt), so only the verifier, OUTSIDE and tests
 # include its files.
 VERIFIER = re.compile(r"src/(schedule|plan)/verify")
