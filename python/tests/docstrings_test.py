@@ -20,7 +20,7 @@ NEED_TORCH = "tutti.torch"
 def modules():
     """All modules of the package but those that need PyTorch, or act when they are imported."""
     yield tutti
-    for found in pkgutil.walk_packages(tutti.__path__, "tutti."):
+    for found in pkgutil.iter_modules(tutti.__path__, "tutti."):
         if not found.name.startswith((NEED_TORCH, "tutti.nccl", "tutti.__main__")):
             yield importlib.import_module(found.name)
 
