@@ -5,12 +5,6 @@
 namespace tutti::select {
 namespace {
 
-// A stream waits for the counter of another one, which a hand-over costs; a message is a copy or a
-// source of a fold. Bytes that cross between devices count as much as those that stay in one: links
-// and kernels of a few blocks are alike (constants of the order of an H100's, not fitted).
-constexpr LinkModel kDeviceStreams{
-    .latency_ns = 10'000, .message_ns = 1'000, .moved_ns_per_byte = 0.005};
-
 double value(schedule::Fraction fraction) {
   return static_cast<double>(fraction.num) / static_cast<double>(fraction.den);
 }
@@ -24,8 +18,6 @@ schedule::LevelCost level_cost(const schedule::Cost& cost) {
           .moved = value(cost.moved),
           .work = value(cost.work)};
 }
-
-LinkModel model_of_device_streams() { return kDeviceStreams; }
 
 double predict_ns(const schedule::Cost& cost, const LinkModel& link, double count_bytes) {
   return predict_ns(LevelUse{level_cost(cost), 0}, link, count_bytes);

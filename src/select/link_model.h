@@ -20,9 +20,6 @@ struct LevelUse {
   double links_ns_per_byte = 0;
 };
 
-/// Between streams of devices of a host, each of which copies and folds by itself.
-LinkModel model_of_device_streams();
-
 /// How long a call of `count_bytes` takes.
 double predict_ns(const schedule::Cost& cost, const LinkModel& link, double count_bytes);
 /// The part of it that one level takes.

@@ -18,6 +18,20 @@ LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd
           .work_ns_per_byte = costs.copy_ns_per_byte / cores};
 }
 
+// Received bytes cross, and all that a rank publishes is copied within its device.
+LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
+  constexpr double kNsPerUs = 1e3, kNsPerByte = 1e-3;  // of 1 us, and of 1 us for 1e6 bytes
+  const double across = way == DeviceWay::kDirect ? costs.link_us_per_mb
+                        : way == DeviceWay::kBus  ? costs.bus_us_per_mb
+                                                  : costs.nodes_us_per_mb;
+  const double host = costs.list_call_us + costs.group_call_us;
+  const double device = costs.hand_over_us + costs.copy_us + costs.write_us;
+  return {.latency_ns = std::max(host, device) * kNsPerUs,
+          .message_ns = (costs.wait_us + costs.listed_copy_us) * kNsPerUs,
+          .wire_ns_per_byte = std::max(0.0, across - costs.local_us_per_mb) * kNsPerByte,
+          .moved_ns_per_byte = costs.local_us_per_mb * kNsPerByte};
+}
+
 LinkModel link_of(const Model& model, const group::Level& level, const Crowd& crowd) {
   LinkModel link = link_of(model.costs, level.reach, crowd);
   if (level.reach.map) {

@@ -3,6 +3,7 @@
 // Threads: values. Units: nanoseconds, and nanoseconds per byte. Errors: none.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,32 @@ struct LevelRates {
   bool operator==(const LevelRates&) const = default;
 };
 
+/// The costs of streams of devices and of the links between devices: an H100's unless somebody says
+/// otherwise (device_models/h100.json, which says where each number is from).
+struct DeviceCosts {
+  // Of the host, us: Tutti's own part of a call; a copy by a call of the driver of its own; a list
+  // of copies, and each copy of one; a group of waits and writes; a launch of a kernel; an event
+  // and a wait for it; a run of a graph of one call.
+  double own_call_us = 8, copy_call_us = 4.7, list_call_us = 6, listed_copy_us = 0.3;
+  double group_call_us = 1.6, kernel_call_us = 4.1, event_us = 0.4, graph_launch_us = 5;
+  // Of the device, us: a wait that is satisfied; a write; a copy, or list, and a kernel but for
+  // their bytes; a function of the host in a graph; until a stream goes on that waited for another.
+  double wait_us = 1.2, write_us = 1, copy_us = 3, kernel_us = 5, host_function_us = 10;
+  double hand_over_us = 6;
+  // us for 1e6 bytes: a copy within a device; over a direct link (NVLink), over the bus, and
+  // between NUMA nodes; a kernel of 16 blocks that reads another device.
+  double local_us_per_mb = 0.77, link_us_per_mb = 2.63, bus_us_per_mb = 20, nodes_us_per_mb = 28;
+  double fetch_us_per_mb = 3.45;
+  bool operator==(const DeviceCosts&) const = default;
+};
+
+/// How the devices of a group reach each other: the longest way between any two.
+enum class DeviceWay : uint8_t { kDirect, kBus, kBetweenNodes };
+
 struct Model {
   RankCosts costs;
   std::vector<LevelRates> levels;  // those that something is known of
+  DeviceCosts devices{};
   bool operator==(const Model&) const = default;
 };
 
@@ -58,6 +82,9 @@ struct LinkModel {
 
 /// Of a link by what it can: one that maps memory, among such a crowd, or a stream.
 LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd& crowd);
+/// Between streams of devices of a host, each of which copies and folds by itself. A message is a
+/// wait, and a copy of a list or a source of a fold: the calls of the driver are for each step.
+LinkModel link_of(const DeviceCosts& costs, DeviceWay way);
 /// Of a level: what was measured, else what the group says of its network.
 LinkModel link_of(const Model& model, const group::Level& level, const Crowd& crowd);
 

@@ -29,6 +29,30 @@ constexpr CostField kCosts[] = {{"signal_latency_ns", &RankCosts::signal_latency
                                 {"stream_ns_per_byte", &RankCosts::stream_ns_per_byte},
                                 {"network_latency_ns", &RankCosts::network_latency_ns}};
 
+struct DeviceField {
+  std::string_view name;
+  double DeviceCosts::*member;
+};
+constexpr DeviceField kDevices[] = {{"own_call_us", &DeviceCosts::own_call_us},
+                                    {"copy_call_us", &DeviceCosts::copy_call_us},
+                                    {"list_call_us", &DeviceCosts::list_call_us},
+                                    {"listed_copy_us", &DeviceCosts::listed_copy_us},
+                                    {"group_call_us", &DeviceCosts::group_call_us},
+                                    {"kernel_call_us", &DeviceCosts::kernel_call_us},
+                                    {"event_us", &DeviceCosts::event_us},
+                                    {"graph_launch_us", &DeviceCosts::graph_launch_us},
+                                    {"wait_us", &DeviceCosts::wait_us},
+                                    {"write_us", &DeviceCosts::write_us},
+                                    {"copy_us", &DeviceCosts::copy_us},
+                                    {"kernel_us", &DeviceCosts::kernel_us},
+                                    {"host_function_us", &DeviceCosts::host_function_us},
+                                    {"hand_over_us", &DeviceCosts::hand_over_us},
+                                    {"local_us_per_mb", &DeviceCosts::local_us_per_mb},
+                                    {"link_us_per_mb", &DeviceCosts::link_us_per_mb},
+                                    {"bus_us_per_mb", &DeviceCosts::bus_us_per_mb},
+                                    {"nodes_us_per_mb", &DeviceCosts::nodes_us_per_mb},
+                                    {"fetch_us_per_mb", &DeviceCosts::fetch_us_per_mb}};
+
 Status refuse(const JsonValue& at, const std::string& why) {
   return Status::invalid_argument("line " + std::to_string(at.line) + ": " + why);
 }
@@ -56,6 +80,39 @@ Status take_costs(const JsonValue& value, RankCosts& costs) {
                                     [&](const CostField& one) { return one.name == field.key; });
     if (known == std::end(kCosts)) return refuse(field, "'ranks' has no '" + field.key + "'");
     if (Status status = take_number(field, costs.*(known->member)); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status take_term(const JsonValue& value, DeviceCosts& costs) {
+  if (value.type != JsonValue::Type::kObject) return refuse(value, "a term is no object");
+  const JsonValue *name = value.find("name"), *number = value.find("value");
+  if (name == nullptr || number == nullptr) return refuse(value, "a term has a name and a value");
+  for (const JsonValue& field : value.items) {
+    const bool is_text = field.key == "name" || field.key == "source" || field.key == "what";
+    if (!is_text && field.key != "value") return refuse(field, "a term has no '" + field.key + "'");
+    if (!is_text) continue;
+    if (Status s = check_type(field, JsonValue::Type::kString); !s.ok()) return s;
+  }
+  const auto known = std::find_if(std::begin(kDevices), std::end(kDevices),
+                                  [&](const DeviceField& one) { return one.name == name->text; });
+  if (known == std::end(kDevices)) return refuse(*name, "there is no term '" + name->text + "'");
+  return take_number(*number, costs.*(known->member));
+}
+
+Status take_devices(const JsonValue& value, DeviceCosts& costs) {
+  if (Status status = check_type(value, JsonValue::Type::kObject); !status.ok()) return status;
+  for (const JsonValue& field : value.items) {
+    if (field.key == "name") {
+      if (Status s = check_type(field, JsonValue::Type::kString); !s.ok()) return s;
+    } else if (field.key == "terms") {
+      if (Status s = check_type(field, JsonValue::Type::kArray); !s.ok()) return s;
+      for (const JsonValue& term : field.items) {
+        if (Status s = take_term(term, costs); !s.ok()) return s;
+      }
+    } else {
+      return refuse(field, "'devices' has no '" + field.key + "'");
+    }
   }
   return {};
 }
@@ -106,6 +163,8 @@ Result<ModelFile> model_of(const JsonValue& file) {
       made.hosts = field.text;
     } else if (field.key == "ranks") {
       status = take_costs(field, made.model.costs);
+    } else if (field.key == "devices") {
+      status = take_devices(field, made.model.devices);
     } else if (field.key == "levels") {
       status = take_levels(field, made.model.levels);
     } else if (field.key != "tutti_model") {
@@ -155,6 +214,14 @@ std::string write_model(const ModelFile& file) {
               ", \"ns_per_byte\": " + number_text(level.ns_per_byte) + "}";
   }
   if (!levels.empty()) text += ",\n \"levels\": [" + levels + "]";
+  std::string terms;
+  for (const DeviceField& field : kDevices) {
+    const double value = file.model.devices.*(field.member);
+    if (value == DeviceCosts().*(field.member)) continue;
+    terms += (terms.empty() ? "" : ",\n   ") + ("{\"name\": " + quoted(field.name)) +
+             ", \"value\": " + number_text(value) + "}";
+  }
+  if (!terms.empty()) text += ",\n \"devices\": {\"terms\": [" + terms + "]}";
   return text + "}\n";
 }
 
@@ -164,6 +231,9 @@ uint32_t version_of(const Model& model) {
   for (const LevelRates& level : model.levels) {
     text += level.name + "\n" + number_text(level.latency_ns) + " " +
             number_text(level.ns_per_byte) + " ";
+  }
+  for (const DeviceField& field : kDevices) {
+    text += number_text(model.devices.*(field.member)) + " ";
   }
   const uint64_t hash = topology::fnv1a(text);
   return static_cast<uint32_t>(hash ^ hash >> 32);

@@ -3,7 +3,8 @@
 //   { "tutti_model": 1,
 //     "hosts": "2-5b1f0c6a52c2a9c1",
 //     "ranks": {"copy_ns_per_byte": 0.11},
-//     "levels": [ {"name": "network", "latency_ns": 31000, "ns_per_byte": 0.9} ] }
+//     "levels": [ {"name": "network", "latency_ns": 31000, "ns_per_byte": 0.9} ],
+//     "devices": {"terms": [ {"name": "link_us_per_mb", "value": 2.63, "source": "measured"} ]} }
 //
 // Fields that are left out are the library's own. Threads: pure. Errors: kInvalidArgument
 // "FILE:LINE: why".

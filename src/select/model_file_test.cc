@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "generated/test_paths.h"
+#include "src/topology/text_file.h"
+
 namespace tutti::select {
 namespace {
 
@@ -11,6 +14,8 @@ Model some_model() {
   Model model;
   model.costs.copy_ns_per_byte = 0.1234567890123;
   model.levels = {{"rack", 21'000.5, 0.3}, {"a \"zone\"", 1e6, 0}};
+  model.devices.link_us_per_mb = 2.5;
+  model.devices.hand_over_us = 7.123456789;
   return model;
 }
 
@@ -30,7 +35,48 @@ TEST(ModelFile, EveryNumberIsPartOfTheVersion) {
   other = some_model();
   other.costs.turn_ns = 4001;
   EXPECT_NE(version_of(other), version_of(some_model()));
+  other = some_model();
+  other.devices.wait_us += 0.1;
+  EXPECT_NE(version_of(other), version_of(some_model()));
   EXPECT_NE(version_of(Model()), 0u);
+}
+
+TEST(ModelFile, OfAnH100IsTheLibrarysOwn) {
+  const std::string path = TUTTI_SOURCE_DIR "/src/select/device_models/h100.json";
+  const Result<std::string> text = topology::read_text_file(path);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const auto read = parse_model(text.value(), path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read.value().model, Model());
+  for (const char* source : {"\"board page", "\"assumed\"", "\"public: "}) {
+    EXPECT_NE(text.value().find(source), std::string::npos) << source;
+  }
+}
+
+TEST(ModelFile, TermsOfDevicesAreKnownOrRefused) {
+  const auto refusal = [](const std::string& devices) {
+    const auto read = parse_model("{\"tutti_model\": 1, \"devices\": " + devices + "}", "f");
+    return read.ok() ? std::string() : std::string(read.status().message());
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_EQ(refusal(R"({"name": "x", "terms": [{"name": "wait_us", "value": 1}]})"), "");
+  EXPECT_TRUE(has(refusal(R"({"terms": [{"name": "wait_ms", "value": 1}]})"), "no term 'wait_ms'"));
+  EXPECT_TRUE(has(refusal(R"({"terms": [{"name": "wait_us"}]})"), "a name and a value"));
+  EXPECT_TRUE(has(refusal(R"({"terms": [{"name": "wait_us", "value": -1}]})"), "not from 0"));
+  EXPECT_TRUE(has(refusal(R"({"terms": [{"name": "wait_us", "value": 1, "by": "me"}]})"), "'by'"));
+  EXPECT_TRUE(has(refusal(R"({"rates": []})"), "'devices' has no 'rates'"));
+}
+
+TEST(LinkOf, DevicesIsTheDearerTheLongerTheWay) {
+  const DeviceCosts costs;
+  const LinkModel direct = link_of(costs, DeviceWay::kDirect);
+  const LinkModel bus = link_of(costs, DeviceWay::kBus);
+  EXPECT_LT(direct.wire_ns_per_byte, bus.wire_ns_per_byte);
+  EXPECT_LT(bus.wire_ns_per_byte, link_of(costs, DeviceWay::kBetweenNodes).wire_ns_per_byte);
+  EXPECT_EQ(direct.message_ns, 1500);
+  EXPECT_EQ(direct.latency_ns, 10'000);
 }
 
 TEST(ModelFile, HostsAreASet) {

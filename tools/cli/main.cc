@@ -16,6 +16,7 @@
 #include "tools/cli/timeline.h"
 #include "tools/cli/topo.h"
 #include "tools/cli/trace.h"
+#include "tools/cli/tune.h"
 #include "tools/cli/verify.h"
 #include "tools/cli/version.h"
 
@@ -38,6 +39,7 @@ constexpr Command kCommands[] = {
     {"env", env_main, "every setting, its value and its effect"},
     {"timeline", timeline_main, "what a way to train would run, when and with what memory"},
     {"topo", topo_main, "what this host or a cluster is made of"},
+    {"tune", tune_main, "what the pieces of calls on devices cost here, as a model"},
     {"sim", sim_main, "a collective on a cluster that is not here, simulated"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},

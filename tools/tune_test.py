@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Tests of `tutti tune` on the software device: what it writes is a model that communicators take; where there is no
+device it says so."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+TUTTI = os.path.join(BUILD, "bin", "tutti")
+TERMS = ["copy_call_us", "list_call_us", "listed_copy_us", "group_call_us", "event_us", "wait_us", "write_us", "copy_us",
+         "host_function_us", "hand_over_us", "local_us_per_mb"]
+
+
+def run(*arguments, **variables):
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
+                       SOFTDEV_MEMORY_MB="4096", **variables)
+    return subprocess.run([TUTTI, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+
+
+class Tune(unittest.TestCase):
+    def test_what_it_writes_is_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "board.json")
+            done = run("tune", "--out", path, "--repeats", "1", SOFTDEV_DEVICES="2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                terms = json.load(file)["devices"]["terms"]
+            self.assertEqual([term["name"] for term in terms], [*TERMS, "link_us_per_mb"])
+            for term in terms:
+                self.assertGreaterEqual(term["value"], 0, term)
+                self.assertEqual(term["source"], "measured")
+            done = run("explain", "all_reduce", "-b", "8M", TUTTI_TUNING=path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("TUTTI_TUNING", done.stderr)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("x")
+            done = run("explain", "all_reduce", "-b", "8M", TUTTI_TUNING=path)
+            self.assertIn("board.json", done.stdout + done.stderr)
+
+    def test_one_device_has_no_other_to_copy_from(self):
+        done = run("tune", "--repeats", "1", SOFTDEV_DEVICES="1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([term["name"] for term in json.loads(done.stdout)["devices"]["terms"]], TERMS)
+
+    def test_without_a_device_it_says_so(self):
+        done = run("tune", SOFTDEV_INIT_RESULT="100")
+        self.assertEqual(done.returncode, 77)
+        self.assertIn("tutti tune: ", done.stderr)
+        self.assertEqual(run("tune", "--repeats", "none").returncode, 2)
+        self.assertEqual(run("tune", "--help").returncode, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
