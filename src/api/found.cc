@@ -40,7 +40,10 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   options.attendant = &process.attendant();
   options.timeout_ns = config.timeout_ns;
   options.least_ctas = config.least_ctas > 0 ? config.least_ctas : environment.least_ctas;
-  options.most_ctas = config.most_ctas > 0 ? config.most_ctas : environment.most_ctas;
+  const bool says_most = environment.origins.contains("TUTTI_CTAS");
+  options.most_ctas = config.most_ctas > 0 ? config.most_ctas
+                      : says_most          ? environment.most_ctas
+                                           : 0;
   options.device = &device();
   options.device_place = options.device->current();
   options.origin = founding.origin;
@@ -60,7 +63,6 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   self.communicator = founding.communicator;
   self.key = founding.key;
   self.id = {process.id(), founding.member_number};
-  self.endpoint = &process.endpoint();
   self.host_id = bootstrap::host_id(environment);
   const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
   if (!chosen.ok()) return chosen.status();

@@ -376,7 +376,8 @@ constexpr Setting kSettings[] = {
      [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
     {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at most so many thread blocks, of which a "
-     "multiprocessor holds one or more; short calls have fewer",
+     "multiprocessor holds one or more; short calls have fewer; where nobody says so, twice as "
+     "many if it reads other devices",
      take_ctas<&Config::most_ctas>, [](const Config& c) { return std::to_string(c.most_ctas); }},
     {"TUTTI_LEAST_CTAS", "NCCL_MIN_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at least so many thread blocks",

@@ -44,7 +44,7 @@ struct CommunicatorOptions {
   exec::Device* device = nullptr;           // null: calls on device memory cross to the host
   exec::StreamPlace device_place;           // the rank's; without a context it has none
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
-  uint32_t least_ctas = 1, most_ctas = 16;  // of a kernel that folds device memory
+  uint32_t least_ctas = 1, most_ctas = 0;   // of a kernel that folds device memory; 0: Tutti's own
   const select::Model* model = nullptr;     // tests give ranks one; null: the membership's
 };
 
@@ -223,6 +223,7 @@ class Communicator final {
   PlannerOptions planner_options() const;
   Result<std::unique_ptr<CallRecorder>> make_recorder() const;
   bool is_worth_a_warning(const Request* request);
+  Result<select::DeviceWay> find_device_way(bool are_apart);
   std::string reason_by_host(const Request* request, EngineWish asked) const;
   std::string name_of(int rank) const { return membership_->name_of(rank); }
   Result<std::vector<std::string>> gather_texts(const std::string& mine);

@@ -4,6 +4,7 @@
 
 #include "src/base/setting_values.h"
 #include "src/comm/communicator.h"
+#include "src/topology/device_graph.h"
 
 namespace tutti::comm {
 
@@ -61,6 +62,7 @@ Status Communicator::open_device() {
   options.peer_access = config().peer_access;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
+  options.engines_alone = options_.membership.engine == EngineWish::kCopyEngine;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return failure_->check(); };
   options.cause = [this] { return failure_->cause(); };
@@ -74,14 +76,35 @@ Status Communicator::open_device() {
   options.report = [this](const std::string& text) { failure_->report(text); };
   options.slow_ns = config().slow_ns;
   options.name_of = [this](int rank) { return name_of(rank); };
-  Result<std::unique_ptr<DeviceCalls>> opened =
-      DeviceCalls::open(*options_.device, std::move(options), planner_options(),
-                        std::move(recorder).value(), places_);
+  Result<std::unique_ptr<DeviceCalls>> opened = DeviceCalls::open(
+      *options_.device, std::move(options), planner_options(), std::move(recorder).value(),
+      {&places_, [this](bool are_apart) { return find_device_way(are_apart); }});
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
   device_calls_->set_options(this->options());
   device_calls_->tell(*options_.membership.env->log, name_of(rank()));
   return {};
+}
+
+// Every rank says where its device is, then what it takes the longest way for: ranks in containers
+// may see different hosts.
+Result<select::DeviceWay> Communicator::find_device_way(bool are_apart) {
+  const auto addresses = gather_texts(options_.device->bus_address_of(options_.device_place));
+  if (!addresses.ok()) return addresses.status();
+  const std::string& file = config().host_topology_file;
+  const auto graph = topology::DeviceGraph::of_host(config());
+  auto mine = are_apart ? select::DeviceWay::kBus : select::DeviceWay::kDirect;
+  if (graph.ok()) {
+    mine = select::longest_way(graph.value(), addresses.value(), !file.empty(), are_apart);
+  }
+  const auto all = gather_texts(std::to_string(static_cast<int>(mine)));
+  if (!all.ok()) return all.status();
+  for (const std::string& text : all.value()) {
+    for (const auto way : {select::DeviceWay::kBus, select::DeviceWay::kBetweenNodes}) {
+      if (text == std::to_string(static_cast<int>(way))) mine = std::max(mine, way);
+    }
+  }
+  return mine;
 }
 
 Result<uint64_t> Communicator::add_registration(const WindowMemory& mine) {

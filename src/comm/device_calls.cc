@@ -56,18 +56,30 @@ uint32_t signature_of(const diagnosis::DescribedCall& call) {
   return static_cast<uint32_t>(hash >> 16) | 1u;
 }
 
+/// "1 kernel", "2 kernels".
+std::string number_of(uint64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string text_of(const exec::DeviceCounts& counts) {
-  std::string text = std::to_string(counts.copies) + " copies in " +
-                     std::to_string(counts.batches) + " batches, " +
-                     std::to_string(counts.operations) + " waits and writes in " +
-                     std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
-                     (counts.kernels == 1 ? " kernel" : " kernels");
-  if (counts.kernels > 0) {
-    text += " of up to " + std::to_string(counts.most_ctas) +
-            (counts.most_ctas == 1 ? " thread block" : " thread blocks");
+  std::string text =
+      std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
+      " batches, " + std::to_string(counts.operations) + " waits and writes in " +
+      std::to_string(counts.groups) + " groups, " + number_of(counts.kernels, "kernel");
+  if (counts.kernels > 0) text += " of up to " + number_of(counts.most_ctas, "thread block");
+  if (counts.host_functions > 0) {
+    text += ", " + number_of(counts.host_functions, "function") + " of the host";
   }
   if (counts.streams > 1) text += ", in " + std::to_string(counts.streams) + " streams";
-  return text;
+  text += " (" + std::to_string(counts.waits) + " waits; " + std::to_string(counts.copied_bytes) +
+          " bytes copied, " + std::to_string(counts.crossing_bytes) + " of them in " +
+          std::to_string(counts.crossing) + (counts.crossing == 1 ? " copy" : " copies") +
+          " between devices";
+  if (counts.kernels > 0) {
+    text += "; " + std::to_string(counts.folded_bytes) + " bytes folded, " +
+            std::to_string(counts.fetched_bytes) + " of them from other devices";
+  }
+  return text + ")";
 }
 
 std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts) {
@@ -101,29 +113,41 @@ Request with_any_algorithm(const Request& request, const CallOptions& options, E
   return any;
 }
 
-/// The turns (plan::LaneTurns) of a rank in which it sends to each rank, and awaits it.
+/// The turns (plan::LaneTurns) of a rank in which it sends to each rank, and awaits it. A turn ends
+/// where the rank sends after it has waited, or waits behind a fold; or, `one_way`, behind every
+/// wait.
 struct RankTurns {
   std::vector<std::vector<uint32_t>> sends, awaits;  // by rank
   uint32_t first_send = ~0u;
 };
 
-RankTurns turns_of(const schedule::Schedule& schedule, size_t ranks) {
+RankTurns turns_of(const schedule::Schedule& schedule, size_t ranks, bool one_way) {
   RankTurns turns{.sends = std::vector<std::vector<uint32_t>>(ranks),
                   .awaits = std::vector<std::vector<uint32_t>>(ranks)};
   uint32_t turn = 0;
+  bool waited = false, folded = false;  // since the turn began
+  const auto end_turn = [&] {
+    ++turn;
+    waited = folded = false;
+  };
   for (const schedule::Step& step : schedule.steps) {
     if (step.kind == schedule::StepKind::kSend) {
+      if (waited && !one_way) end_turn();
       for (const uint32_t peer : schedule.peers_of(step)) turns.sends[peer].push_back(turn);
       turns.first_send = std::min(turns.first_send, turn);
       continue;
     }
-    bool waits = false;
-    for (const schedule::Source source : schedule.sources_of(step)) {
+    const auto sources = schedule.sources_of(step);
+    const bool waits = std::any_of(sources.begin(), sources.end(),
+                                   [](schedule::Source source) { return source.is_message(); });
+    if (waits && folded && !one_way) end_turn();
+    for (const schedule::Source source : sources) {
       if (!source.is_message()) continue;
       turns.awaits[static_cast<size_t>(source.peer())].push_back(turn);
-      waits = true;
     }
-    if (waits) ++turn;
+    waited = waited || waits;
+    folded = waited && (folded || sources.size() > 1);
+    if (waits && one_way) end_turn();
   }
   return turns;
 }
@@ -131,12 +155,12 @@ RankTurns turns_of(const schedule::Schedule& schedule, size_t ranks) {
 /// Whether one queue can run the lanes of all ranks in turns: no rank that has told something
 /// awaits what its peer tells in a later turn than the rank's own. Lanes behind that wait would
 /// hold back what the peer needs for it.
-bool takes_turns_alike(const schedule::Algorithm& algorithm,
-                       const schedule::Parameters& parameters) {
+bool takes_turns_alike(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters,
+                       bool one_way) {
   const auto ranks = static_cast<size_t>(parameters.ranks);
   std::vector<RankTurns> all;
   for (int rank = 0; rank < parameters.ranks; ++rank) {
-    all.push_back(turns_of(algorithm.schedule(parameters, rank), ranks));
+    all.push_back(turns_of(algorithm.schedule(parameters, rank), ranks, one_way));
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     for (size_t peer = 0; peer < ranks; ++peer) {
@@ -161,7 +185,8 @@ std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Alg
   std::vector<schedule::Algorithm> taken;
   for (const schedule::Algorithm& algorithm : algorithms) {
     if (algorithm.loads != nullptr || algorithm.shape(parameters).lanes > 1) continue;
-    if (!takes_turns_alike(algorithm, parameters)) continue;
+    if (!takes_turns_alike(algorithm, parameters, false)) continue;
+    if (!takes_turns_alike(algorithm, parameters, true)) continue;
     const schedule::Cost cost = algorithm.cost(parameters);
     if (schedule::reduces(algorithm.collective)) {
       const bool fits = uint64_t{cost.scratch.num} * cost.published.den <=
@@ -183,12 +208,17 @@ std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Alg
   return taken;
 }
 
-plan::Tuning device_tuning(uint64_t region_bytes) {
+plan::Tuning device_tuning(const exec::RingShape& ring) {
+  const uint64_t pads = ring.region_bytes / 16;
   plan::Tuning tuning;
   tuning.turns = exec::kDeviceLanes;
   tuning.inline_bytes = 0;
-  tuning.region_bytes = region_bytes;
-  tuning.frame_bytes = region_bytes - region_bytes / 16;
+  tuning.region_bytes = ring.region_bytes;
+  tuning.frame_bytes = ring.region_bytes - pads;
+  tuning.scratch_bytes = ring.scratch_bytes - pads;
+  tuning.most_short_slices = 16;
+  tuning.spanned_bytes = ring.lane_regions * ring.region_bytes;
+  tuning.spanning_frame_bytes = tuning.spanned_bytes - pads;
   tuning.pipeline_bytes = tuning.pipeline_region_bytes = ~uint64_t{0};
   tuning.long_pipeline_bytes = ~uint64_t{0};
   tuning.streaming_store_bytes = tuning.pipeline_streaming_store_bytes = ~uint64_t{0};
@@ -199,7 +229,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        exec::DeviceRankOptions options,
                                                        PlannerOptions planning,
                                                        std::unique_ptr<CallRecorder> recorder,
-                                                       const DevicePlaces& places) {
+                                                       const DeviceSurroundings& around) {
   options.recorder = &recorder->recorder();
   planning.calls = recorder.get();
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
@@ -209,23 +239,27 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   }
   std::vector<schedule::Algorithm> algorithms =
       device_algorithms(planning.algorithms, planning.group->ranks());
-  return std::unique_ptr<DeviceCalls>(new DeviceCalls(std::move(rank).value(),
-                                                      std::move(algorithms), std::move(planning),
-                                                      std::move(recorder), places));
+  const Result<select::DeviceWay> way = around.find_way(!rank.value()->rings().empty());
+  if (!way.ok()) return way.status();
+  planning.link = select::link_of(planning.model.devices, way.value());
+  std::unique_ptr<DeviceCalls> made(new DeviceCalls(std::move(rank).value(), std::move(algorithms),
+                                                    std::move(planning), std::move(recorder),
+                                                    around));
+  made->way_ = way.value();
+  return made;
 }
 
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
                          std::vector<schedule::Algorithm> algorithms, PlannerOptions planning,
-                         std::unique_ptr<CallRecorder> recorder, const DevicePlaces& places)
+                         std::unique_ptr<CallRecorder> recorder, const DeviceSurroundings& around)
     : calls_(std::move(recorder)),
       rank_(std::move(rank)),
       algorithms_(std::move(algorithms)),
-      places_(&places),
+      places_(around.places),
       self_(planning.rank) {
   planning.algorithms = algorithms_;
-  planning.tuning = device_tuning(rank_->region_bytes());
+  planning.tuning = device_tuning(rank_->ring_shape());
   frame_bytes_ = planning.tuning.frame_bytes;
-  planning.link = select::model_of_device_streams();
   planning.most_sources = rank_->most_sources();
   planning.forced = {};
   planning.engine = plan::Engine::kDevice;
@@ -305,6 +339,7 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   streamed.call = call;
   streamed.described = ready.described;
   streamed.described.engine = planner_->options_of(request.extras).engine;
+  streamed.engines_alone = streamed.described.engine == EngineWish::kCopyEngine;
   streamed.label = ready.label;
   streamed.over = std::move(over);
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
@@ -347,6 +382,7 @@ Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPla
   call.where = {where};
   call.transfers = transfers;
   call.described = describe(request);
+  call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
   call.label = calls_->label(request);
   call.call.signature = signature_of(*call.described);
   call.call.deadline_ns = deadline_ns;
@@ -374,7 +410,11 @@ std::string DeviceCalls::explain_transfers(std::span<const exec::Transfer> trans
 }
 
 std::string DeviceCalls::rings() const {
-  return rank_->rings().empty() ? "" : "; " + rank_->rings();
+  std::string text = rank_->rings().empty() ? "" : "; " + rank_->rings();
+  if (way_ != select::DeviceWay::kDirect) {
+    text += std::string("; priced as devices that are joined by ") + select::name_of(way_);
+  }
+  return text;
 }
 
 std::string DeviceCalls::explain(const exec::Transfer& transfer, EngineWish asked,
@@ -390,9 +430,10 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  const exec::DeviceCounts counts = rank_->count(plan, is_scaled(request), 0);
-  return "on device memory: by copy engines, staged, " + text_of(plan, counts) +
-         explain_direct(request, in_place) + rings();
+  const bool scales = is_scaled(request);
+  return "on device memory: by copy engines, staged, " +
+         text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
+         "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings();
 }
 
 // Nobody knows yet where the buffers will lie.
@@ -406,7 +447,7 @@ std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
       prepare(request, direct.value().in_place, {direct.value().mode, false});
   if (!prepared.ok()) return "; in registered memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  return "; in registered memory direct, " + text_of(plan, rank_->count(plan, false, 0));
+  return "; in registered memory direct, " + text_of(plan, rank_->count(plan, false, 0, false));
 }
 
 }  // namespace tutti::comm

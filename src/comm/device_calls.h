@@ -20,27 +20,38 @@
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/exec/device.h"
+#include "src/select/device_way.h"
 
 namespace tutti::comm {
 
-/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells;
-/// calls that need several frames in turns of lanes.
-plan::Tuning device_tuning(uint64_t region_bytes);
+/// Frames nearly as long as a region, which also holds what pads their blocks, or of very long
+/// calls as long as a lane's ring; nothing in cells; calls that need several frames in turns of
+/// lanes.
+plan::Tuning device_tuning(const exec::RingShape& ring);
 /// The algorithms for streams of devices, each with one lane, whose ranks take turns alike.
 std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
                                                    int ranks);
+
+/// Collective: the longest way between devices of the group, of which some may not reach each
+/// other's memory (`are_apart`). Equal on all ranks.
+using WayFinder = std::function<Result<select::DeviceWay>(bool are_apart)>;
+
+/// The devices of a communicator, and their memory, as it knows them. `places` outlives its calls.
+struct DeviceSurroundings {
+  const DevicePlaces* places = nullptr;
+  WayFinder find_way;
+};
 
 class DeviceCalls {
  public:
   /// Calls go by the host, for this reason.
   explicit DeviceCalls(Status refusal) : refusal_(std::move(refusal)) {}
   /// Collective among all ranks, which are on one host. `planning` is that of the host's calls.
-  /// `places` outlives it.
   static Result<std::unique_ptr<DeviceCalls>> open(exec::Device& device,
                                                    exec::DeviceRankOptions options,
                                                    PlannerOptions planning,
                                                    std::unique_ptr<CallRecorder> recorder,
-                                                   const DevicePlaces& places);
+                                                   const DeviceSurroundings& around);
 
   /// Whether calls of this kind could go from device to device, whatever the ranks.
   static bool may_take(const Request& request);
@@ -86,7 +97,7 @@ class DeviceCalls {
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
               PlannerOptions planning, std::unique_ptr<CallRecorder> recorder,
-              const DevicePlaces& places);
+              const DeviceSurroundings& around);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
@@ -104,6 +115,7 @@ class DeviceCalls {
   const DevicePlaces* places_ = nullptr;  // null: refused
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
+  select::DeviceWay way_ = select::DeviceWay::kDirect;
 };
 
 }  // namespace tutti::comm

@@ -17,15 +17,16 @@ using plan::Lowering;
 using plan::Placing;
 using schedule::Collective;
 
-constexpr uint64_t kRegionBytes = 4096;  // small, so that small counts run in several slices
+// Small, so that small counts run in several slices.
+constexpr exec::RingShape kRing = {.region_bytes = 4096, .lane_regions = 2, .scratch_bytes = 2048};
 
-std::vector<plan::PlanSet> lower(const Lowering& lowering, types::ReduceOp op, uint64_t count) {
+std::vector<plan::PlanSet> lower(const Lowering& lowering, types::ReduceOp op, uint64_t count,
+                                 const plan::Tuning& tuning = device_tuning(kRing)) {
   Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
   EXPECT_TRUE(matches.ok()) << plan::print(lowering);
   for (plan::Match& match : matches.value()) {
     EXPECT_TRUE(plan::count_terms(match, *lowering.algorithm, lowering.parameters).ok());
   }
-  const plan::Tuning tuning = device_tuning(kRegionBytes);
   std::vector<plan::PlanSet> sets;
   sets.push_back(plan::bind_all(matches.value(), {count, types::DataType::kFloat32, op}, tuning));
   return sets;
@@ -49,6 +50,13 @@ void for_each_lowering(int ranks, bool folds, plan::Mode mode, Check check) {
       }
     }
   }
+}
+
+/// Frames that span the regions of a lane, as of calls that are very long.
+plan::Tuning spanning_tuning() {
+  plan::Tuning tuning = device_tuning(kRing);
+  tuning.most_short_slices = 2;
+  return tuning;
 }
 
 size_t prove(int ranks, bool folds, plan::Mode mode, std::vector<types::ReduceOp> operations) {
@@ -89,6 +97,31 @@ TEST_P(DevicePlans, OfDirectCallsAreRight) {
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
                          testing::Values(2, 3, testing_support::kSanitized ? 4 : 5));
+
+// Each frame waits until all have read the one before it in its lane.
+TEST_P(DevicePlans, OfVeryLongCallsAreRight) {
+  size_t proved = 0, refused = 0;
+  for (const bool folds : {true, false}) {
+    for_each_lowering(GetParam(), folds, plan::Mode::kStaged, [&](const Lowering& lowering) {
+      const auto sets = lower(lowering, types::ReduceOp::kSum, 5000, spanning_tuning());
+      for (const plan::PlanSet& set : sets) {
+        if (set.plans[0].lanes[0].frame_bytes <= kRing.region_bytes) continue;
+        EXPECT_LE(set.plans[0].lanes[0].frame_bytes, kRing.lane_regions * kRing.region_bytes);
+        plan::VerifyPlanOptions options;
+        options.regions_per_frame = kRing.lane_regions;
+        options.frames_per_region = 1;
+        options.in_one_queue = true;
+        const Status status = plan::verify_plans(set, options);
+        EXPECT_TRUE(status.ok()) << plan::print(lowering) << ": " << status.message();
+        ++proved;
+        options.walk.credit = false;
+        if (!plan::verify_plans(set, options).ok()) ++refused;
+      }
+    });
+  }
+  EXPECT_GT(proved, 10u);
+  EXPECT_GT(refused, 5u) << "most calls leave room for a rank that is early";
+}
 
 // A fold that does not wait for the peers' counters reads what is not there.
 TEST(DevicePlansWithAFault, AreRefused) {
@@ -168,13 +201,13 @@ TEST(PlansInTurns, AreRefusedWhereOneQueueCannotRunThem) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST(PlansInTurns, HaveTheSameSlicesAndNoMoreScratchMemoryThanARegion) {
+TEST(PlansInTurns, HaveTheSameSlicesAndNoMoreScratchMemoryThanThereIs) {
   for (const int ranks : {2, 3}) {
     for (const plan::PlanSet& set : plans_in_turns(ranks)) {
       for (const plan::Plan& plan : set.plans) {
         EXPECT_EQ(plan.lanes.size(), exec::kDeviceLanes);
         EXPECT_EQ(plan.slices, set.plans[0].slices);
-        EXPECT_LE(plan::scratch_copies(plan) * plan.scratch_bytes, kRegionBytes);
+        EXPECT_LE(plan::scratch_copies(plan) * plan.scratch_bytes, kRing.scratch_bytes);
       }
     }
   }
@@ -255,8 +288,8 @@ std::string choice(Collective collective, int ranks, uint64_t count, bool determ
   PlannerOptions options;
   options.algorithms = algorithms;
   options.group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0));
-  options.tuning = device_tuning(12 << 20);
-  options.link = select::model_of_device_streams();
+  options.tuning = device_tuning({12 << 20, 2, 6 << 20});
+  options.link = select::link_of(select::DeviceCosts(), select::DeviceWay::kDirect);
   Planner planner(std::move(options));
   CallOptions wanted;
   wanted.deterministic = deterministic;

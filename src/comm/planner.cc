@@ -137,11 +137,13 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
 }
 
 Status Planner::check_fit(const plan::Plan& plan) const {
+  const uint64_t longest_frame =
+      std::max(options_.tuning.region_bytes, options_.tuning.spanned_bytes);
   for (const plan::LanePlan& lane : plan.lanes) {
-    if (lane.frame_bytes <= options_.tuning.region_bytes) continue;
+    if (lane.frame_bytes <= longest_frame) continue;
     return Status::unsupported(plan.algorithm + " stages " + std::to_string(lane.frame_bytes) +
                                " bytes for one slice, more than a region of the staging ring (" +
-                               std::to_string(options_.tuning.region_bytes) +
+                               std::to_string(longest_frame) +
                                "): raise TUTTI_RING_BYTES or choose another algorithm");
   }
   return {};

@@ -107,12 +107,24 @@ class CallOrder {
 /// How much a call puts into a stream.
 struct DeviceCounts {
   uint64_t copies = 0;      // in all batches
-  uint64_t batches = 0;     // of copies
+  uint64_t crossing = 0;    // of them: to or from what is not on the rank's device
+  uint64_t batches = 0;     // of copies: calls of the driver, or in graphs nodes beside each other
   uint64_t operations = 0;  // waits and writes
-  uint64_t groups = 0;      // of them
+  uint64_t waits = 0;       // of them
+  uint64_t groups = 0;      // of operations: calls of the driver
   uint64_t kernels = 0;
-  uint32_t most_ctas = 0;  // of a kernel: thread blocks
-  uint32_t streams = 1;    // that run beside each other
+  uint64_t host_functions = 0;
+  uint64_t copied_bytes = 0, crossing_bytes = 0;  // of copies; of those that cross
+  uint64_t folded_bytes = 0, fetched_bytes = 0;   // of kernels' sources; of those on other devices
+  uint32_t most_ctas = 0;                         // of a kernel: thread blocks
+  uint32_t streams = 1;                           // that run beside each other
+};
+
+/// How the ring of a DeviceRank is cut, for plans: equal on all ranks.
+struct RingShape {
+  uint64_t region_bytes = 0;
+  uint64_t lane_regions = 0;   // that each lane has, one behind the other
+  uint64_t scratch_bytes = 0;  // of all lanes together
 };
 
 /// Memory that every rank of the group has registered together, as streams of this rank's device
@@ -151,6 +163,7 @@ struct StreamedCall {
   PeerBuffers inputs{}, outputs{};
   /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
   uint64_t first_copied = 0;
+  bool engines_alone = false;  // as DeviceRankOptions's, of this call
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };
@@ -163,6 +176,7 @@ struct StreamedTransfers {
   std::vector<StreamPlace> where;
   std::span<const Transfer> transfers;
   Call call;                                // without buffers
+  bool engines_alone = false;               // as DeviceRankOptions's, of this call
   std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
   trace::Label label;                       // for the flight recorder
   std::function<void(const Status&)> over;  // as a StreamedCall's
@@ -194,9 +208,10 @@ class DeviceRank {
   /// memory is none that others can be given; the message says whose, and why. Another error has
   /// failed the communicator.
   virtual Result<std::shared_ptr<const PeerMemory>> share(std::byte* memory, uint64_t bytes) = 0;
-  /// How much that call would put into a stream; `scales`: as a scaled sum. `first_copied` as in
-  /// StreamedCall.
-  virtual DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied) = 0;
+  /// How much that call would put into a stream, or, `captured`, into a graph; `scales`: as a
+  /// scaled sum. `first_copied` as in StreamedCall.
+  virtual DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied,
+                             bool captured) = 0;
   /// OK, or why its streams only copy. Equal on all ranks.
   virtual const Status& folds() const = 0;
   /// Of one move.
@@ -207,8 +222,7 @@ class DeviceRank {
   virtual bool look() = 0;
   /// Which rings lie in pinned host memory, and why, for people; "": none. Equal on all ranks.
   virtual const std::string& rings() const = 0;
-  /// Of each lane's ring, and of the scratch memory: for plans.
-  virtual uint64_t region_bytes() const = 0;
+  virtual RingShape ring_shape() const = 0;
   /// So much of a transfer to a peer can be on its way at once; 0: too little for any transfer.
   virtual uint64_t pair_bytes() const = 0;
 };
@@ -222,7 +236,9 @@ struct DeviceRankOptions {
   StreamPlace where;                      // the rank's device
   uint64_t ring_bytes = 0;
   bool peer_access = true;  // false: this rank's ring is not for other devices' copies
-  uint32_t least_ctas = 1, most_ctas = 1;  // of a kernel
+  uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
+  // Copies within a device, too, are for copy engines, which are slower at that.
+  bool engines_alone = false;
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
   std::function<Cause()> cause;                    // of its failure
@@ -268,6 +284,8 @@ class Device {
   virtual Result<StreamPlace> place_of_device(int number) const = 0;
   /// Equal in all processes that see the place's device; "" if there is none.
   virtual std::string identity_of(const StreamPlace& place) const = 0;
+  /// Where it is on the host's bus, as topologies name it ("0000:18:00.0"); "": nobody knows.
+  virtual std::string bus_address_of(const StreamPlace& place) const = 0;
   /// Makes the place's device current in the calling thread for as long as this is kept.
   virtual std::shared_ptr<const void> enter(const StreamPlace& place) const = 0;
   virtual Result<std::shared_ptr<Crossing>> cross(const StreamPlace& where,

@@ -44,6 +44,7 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   const bool streams = stores.hint == types::StoreHint::kStreaming;
   note(choose_stores(plan, match.schedule.rank, stores),
        streams ? "streaming stores" : "copies by vectors");
+  plan.one_way = match.flows_one_way || schedule::traits_of(match.shape.collective).rooted();
   note(take_turns(plan, tuning.turns), "turns");
   return plan;
 }

@@ -42,9 +42,16 @@ struct Tuning {
   uint32_t cells_per_region = 64;
   bool fuse = true;  // the store-forwarding pass
   // Plans of several slices get so many lanes, which do them in turn (take_turns()), for engines
-  // that do several things at once. Each has a ring, with regions of region_bytes. Their slices are
-  // so short that the scratch memory of all lanes is no longer than a frame.
+  // that do several things at once. Each has a ring, with regions of region_bytes.
   uint32_t turns = 1;
+  // Of all lanes that take turns together; slices are so short that it suffices.
+  uint64_t scratch_bytes = ~uint64_t{0};
+  // Calls of more than so many slices have frames of up to spanning_frame_bytes, which span several
+  // regions of the ring: fewer hand-overs and less to enqueue, where the first and the last slice
+  // are short beside the whole. They keep at least so many slices.
+  uint64_t most_short_slices = ~uint64_t{0};
+  uint64_t spanning_frame_bytes = 0;
+  uint64_t spanned_bytes = 0;  // of these regions, which also hold what pads the blocks
 };
 
 struct BindRequest {

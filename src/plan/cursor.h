@@ -4,7 +4,8 @@
 // Every rank of a domain runs the same plans in the same order, so every rank computes the same
 // positions and no rank sends one. A ring is a few regions. Frames are taken one after the other
 // within a region; the move to the next region is the only moment at which a writer must know that
-// all readers have passed what lay there ("credit").
+// all readers have passed what lay there ("credit"). A frame that is longer than a region spans
+// several.
 //
 // Threads: values.
 // Units:   bytes, but for RingCursor, whose unit is its user's.
@@ -29,14 +30,14 @@ class RingCursor {
 
   uint64_t size() const { return region_size_ * regions_; }
 
-  /// Takes `size` (<= region size) and returns its position. `progress` is the lane counter's value
-  /// from which on everything taken before has been read. `most`: of a region, no more is used.
+  /// Takes `size` (<= size()) and returns its position. `progress` is the lane counter's value
+  /// from which on everything taken before has been read. `most`: of a region, no more is used,
+  /// but by a frame that spans several.
   uint64_t take(uint64_t size, uint64_t progress, uint64_t most = ~uint64_t{0}) {
-    if (used_ + size > std::min(region_size_, most)) {
-      release_[region_] = progress;
-      region_ = region_ + 1 == regions_ ? 0 : region_ + 1;
-      used_ = 0;
-      credited_ = false;
+    if (size > region_size_) {
+      leave(progress, static_cast<uint32_t>((size + region_size_ - 1) / region_size_));
+    } else if (used_ + size > std::min(region_size_, most)) {
+      leave(progress, 1);
     }
     const uint64_t position = region_ * region_size_ + used_;
     used_ += size;
@@ -44,15 +45,28 @@ class RingCursor {
   }
 
   /// The counter value every reader must have reached before this region is written again.
-  uint64_t required() const { return release_[region_]; }
+  uint64_t required() const {
+    return *std::max_element(release_.begin() + region_, release_.begin() + region_ + span_);
+  }
   bool credited() const { return credited_; }
   void set_credited() { credited_ = true; }
 
  private:
+  /// Goes on to the next `span` regions that follow each other.
+  void leave(uint64_t progress, uint32_t span) {
+    std::fill_n(release_.begin() + region_, span_, progress);
+    region_ += span_;
+    if (region_ + span > regions_) region_ = 0;
+    span_ = span;
+    used_ = 0;
+    credited_ = false;
+  }
+
   uint64_t region_size_ = 0;
-  uint64_t used_ = 0;
+  uint64_t used_ = 0;  // behind a frame that spans regions there is room for nothing
   uint32_t regions_ = kMostRegions;
-  uint32_t region_ = 0;
+  uint32_t region_ = 0;  // the first of span_
+  uint32_t span_ = 1;
   bool credited_ = false;  // the first region, too, is entered by asking for credit
   std::array<uint64_t, kMostRegions> release_{};
 };

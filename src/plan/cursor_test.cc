@@ -49,5 +49,36 @@ TEST(CellCursor, ARegionIsReleasedBehindItsLastTinyFrame) {
   EXPECT_EQ(cursor.required(), 1u + kTinyParts);
 }
 
+// A frame that is longer than a region begins at the first of the regions that it spans, which
+// follow each other, and waits for the readers of all of them.
+TEST(RingCursor, LongFramesSpanRegions) {
+  RingCursor ring(100, 4);
+  EXPECT_EQ(ring.take(60, 1), 0u);
+  EXPECT_EQ(ring.take(60, 2), 100u);
+  EXPECT_EQ(ring.take(150, 3), 200u);
+  EXPECT_FALSE(ring.credited());
+  EXPECT_EQ(ring.required(), 0u) << "nothing has lain there";
+  ring.set_credited();
+  EXPECT_EQ(ring.take(10, 4), 0u) << "behind it there is room for nothing";
+  EXPECT_EQ(ring.required(), 2u);
+  EXPECT_EQ(ring.take(250, 5), 100u);
+  EXPECT_FALSE(ring.credited());
+  EXPECT_EQ(ring.required(), 4u) << "the last reader of the second to fourth region";
+}
+
+TEST(RingCursor, AFrameOfTheWholeRingWaitsForTheOneBeforeIt) {
+  RingCursor ring(100, 2);
+  for (uint64_t progress = 1; progress < 5; ++progress) {
+    EXPECT_EQ(ring.take(200, progress), 0u);
+    EXPECT_FALSE(ring.credited());
+    EXPECT_EQ(ring.required(), progress);
+    ring.set_credited();
+  }
+  EXPECT_EQ(ring.take(50, 5), 0u);
+  EXPECT_EQ(ring.required(), 5u);
+  EXPECT_EQ(ring.take(60, 6), 100u);
+  EXPECT_EQ(ring.required(), 5u);
+}
+
 }  // namespace
 }  // namespace tutti::plan

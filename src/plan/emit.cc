@@ -58,6 +58,19 @@ uint64_t pipeline_slices(uint64_t bytes, uint64_t longest_bytes, bool is_long,
   return std::min(divide_up(bytes, frame_bytes), std::max(least, whole));
 }
 
+// Of lanes that take turns, where `slices` have frames that fit a region. Several slices are
+// several lanes, each of which needs scratch memory.
+uint64_t slices_in_turns(const Match& match, uint64_t slices, const BindRequest& request,
+                         const Tuning& tuning) {
+  if (slices > tuning.most_short_slices) {
+    const uint64_t bytes = published_bytes(match, request);
+    slices = std::max(tuning.most_short_slices, divide_up(bytes, tuning.spanning_frame_bytes));
+  }
+  const uint64_t scratch = declared_bytes(match.scratch, request);
+  if (slices == 1 && scratch <= tuning.scratch_bytes) return slices;
+  return std::max(slices, divide_up(scratch * tuning.turns, tuning.scratch_bytes));
+}
+
 // The number of slices must be the same on every rank of the communicator, so it follows from what
 // all of them know: the declared cost of the algorithm, the count, the tuning.
 uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_t longest,
@@ -73,10 +86,7 @@ uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_
                  ? pipeline_slices(bytes, longest_bytes, geometry.is_long_pipeline, tuning)
                  : divide_up(bytes, tuning.frame_bytes);
   }
-  if (slices > 1 && tuning.turns > 1) {
-    const uint64_t scratch = declared_bytes(match.scratch, request);
-    slices = std::max(slices, divide_up(scratch * tuning.turns, tuning.frame_bytes));
-  }
+  if (tuning.turns > 1) slices = slices_in_turns(match, slices, request, tuning);
   if (match.mode == Mode::kSingleCopy && !match.far) {
     slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));
   }

@@ -157,6 +157,8 @@ types::FoldKey key_of(const Plan& plan, const Op& op) {
       .scaled = op.mask != kNoMask || op.divide};
 }
 
+constexpr uint64_t kLeastTapered = 3;  // slices of a lane: of fewer each costs much of the whole
+
 // Without a window between the lanes: nothing of one lane concerns another, so each is bounded by
 // the credit of its own ring.
 bool take_turns(Plan& plan, uint32_t lanes) {
@@ -167,6 +169,8 @@ bool take_turns(Plan& plan, uint32_t lanes) {
   plan.turns = lanes;
   plan.lanes.assign(lanes, lane);
   plan.slices = (plan.slices + lanes - 1) / lanes;
+  plan.tapers = plan.slices >= kLeastTapered;
+  if (plan.tapers) ++plan.slices;
   plan.slices_in_flight =
       static_cast<uint32_t>(std::min<uint64_t>(plan.slices, std::numeric_limits<uint32_t>::max()));
   const std::vector<Op> waits = plan.epilogue;

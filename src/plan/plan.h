@@ -157,6 +157,10 @@ struct Plan {
   // passes.h): slice s of lane l has piece s * turns + l of every block. 1: each lane does all
   // pieces.
   uint32_t turns = 1;
+  // Of lanes that take turns: the last two slices of each are half as long as the others, since
+  // the work of the last ones overlaps nothing.
+  bool tapers = false;
+  bool one_way = false;  // no rank waits in a circle, as where there is a root (lane_turns.h)
   uint64_t quantum = 1;  // elements per 64 bytes
   uint32_t element_bytes = 1;
   uint64_t scratch_bytes = 0;     // for one slice of the plan in flight
@@ -189,8 +193,15 @@ constexpr uint64_t slices_of(const Plan& plan, uint32_t lane) {
 /// The part of a block of `length` elements that a slice of a lane has.
 inline schedule::Extent piece_of(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {
   const uint64_t first = plan.turns > 1 ? lane : 0;
-  return schedule::piece(length, slice * plan.turns + first, slices_of(plan, lane) * plan.turns,
-                         plan.quantum);
+  const uint64_t index = slice * plan.turns + first;
+  const uint64_t pieces = slices_of(plan, lane) * plan.turns;
+  if (!plan.tapers) return schedule::piece(length, index, pieces, plan.quantum);
+  const uint64_t whole = pieces - 2 * plan.turns, halves = whole + pieces;
+  const auto halves_before = [&](uint64_t k) { return k < whole ? 2 * k : whole + k; };
+  const uint64_t end = halves_before(index + 1);
+  const uint64_t low = schedule::piece(length, halves_before(index), halves, plan.quantum).offset;
+  const schedule::Extent last = schedule::piece(length, end - 1, halves, plan.quantum);
+  return {low, last.offset + last.length - low};
 }
 /// Scratch memory is there so often: for each slice in flight, or for each lane of several that
 /// take turns, whose own slices follow each other.

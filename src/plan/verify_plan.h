@@ -56,6 +56,7 @@ struct VerifyPlanOptions {
   uint32_t rounds = 3;             // the calls are made so many times over
   uint32_t regions = 2;            // of every staging ring and of the cell ring
   uint32_t frames_per_region = 2;  // of the largest plan: a region has no more room
+  uint32_t regions_per_frame = 1;  // more: the largest plan's frames span regions
   FaultyRules walk = {};           // for tests: rules that every rank breaks
   // Each rank does everything in one order, in which a machine that only enqueues would put it
   // into queues (lane_turns.h), and stops at its first wait: so progress is proved for engines the

@@ -29,6 +29,9 @@ class Facts {
     if (plan_.turns != 1 && plan_.turns != plan_.lanes.size()) {
       return wrong("has lanes that take turns, and others");
     }
+    if (plan_.tapers && (plan_.turns == 1 || plan_.slices < 2)) {
+      return wrong("has short slices without lanes that take turns");
+    }
     const uint64_t scratch = plan_.scratch_bytes * scratch_copies(plan_);
     if (std::max(scratch, plan_.landing_bytes) > kMostBytes) return wrong("is too large to verify");
     for (uint32_t i = 0; i < plan_.lanes.size(); ++i) {
@@ -63,6 +66,7 @@ class Facts {
     };
     if (plan_.slices != other.slices) return differs("slices", plan_.slices, other.slices);
     if (plan_.turns != other.turns) return differs("turns", plan_.turns, other.turns);
+    if (plan_.tapers != other.tapers) return differs("short slices", plan_.tapers, other.tapers);
     if (plan_.element_bytes != other.element_bytes || plan_.quantum != other.quantum) {
       return wrong("has other elements than another rank");
     }

@@ -12,20 +12,24 @@ namespace {
 /// Writes down which lane asks, question by question.
 class Lister {
  public:
-  static constexpr uint64_t kSlicesATurn = 1;
+  static constexpr uint64_t kSlicesATurn = LaneTurns::kSlices;
 
   void start(const Plan& plan) { turns_.start(plan); }
   std::deque<uint8_t>& list() { return list_; }
 
   Answer enter(const Position& at) { return asks(at); }
   Answer entered(const Position& at, uint32_t) { return asks(at); }
-  Answer move(const Position& at, const Op&) { return does(at); }
+  Answer move(const Position& at, const Op& op) {
+    const Answer answer = does(at);
+    if (answer == Answer::kGoOn && op.source_count > 1) turns_.fold(at.lane);
+    return answer;
+  }
   Answer read(const Position& at, const Op&) { return does(at); }
-  Answer signal(const Position& at, uint64_t) { return does(at); }
+  Answer signal(const Position& at, uint64_t) { return tells(at); }
   Answer reached(const Position& at, uint32_t, uint32_t, uint64_t) { return waits(at); }
   Answer own_reached(const Position& at, uint32_t, uint64_t) { return waits(at); }
   Answer passed(const Position& at, uint32_t, uint64_t) { return waits(at); }
-  Answer raise(const Position& at, uint64_t, uint64_t) { return does(at); }
+  Answer raise(const Position& at, uint64_t, uint64_t) { return tells(at); }
   Answer raised(const Position& at, uint32_t, uint64_t, uint64_t) { return waits(at); }
   Answer post(const Position& at, const Op&) { return does(at); }
   Answer arrived(const Position& at, const Op&) { return waits(at); }
@@ -42,8 +46,14 @@ class Lister {
     list_.push_back(static_cast<uint8_t>(at.lane));
     return Answer::kGoOn;
   }
-  Answer does(const Position& at) { return turns_.gives_up(at.lane) ? Answer::kNotYet : asks(at); }
+  Answer does(const Position& at) {
+    return turns_.gives_up_work(at.lane) ? Answer::kNotYet : asks(at);
+  }
+  Answer tells(const Position& at) {
+    return turns_.gives_up_signal(at.lane) ? Answer::kNotYet : asks(at);
+  }
   Answer waits(const Position& at) {
+    if (at.phase == Phase::kSlices && turns_.gives_up_wait(at.lane)) return Answer::kNotYet;
     turns_.wait(at.lane);
     return asks(at);
   }
@@ -75,7 +85,10 @@ Machine::Machine(std::span<const PlanSet* const> calls, const VerifyPlanOptions&
       }
     }
   }
-  ring_region_ *= options.frames_per_region;
+  constexpr uint64_t kLine = 64;
+  const uint64_t lines = (ring_region_ + kLine - 1) / kLine;
+  ring_region_ = (lines + options.regions_per_frame - 1) / options.regions_per_frame * kLine *
+                 options.frames_per_region;
   cell_region_ *= options.frames_per_region;
   const auto ranks = static_cast<uint32_t>(group_->ranks());
   for (uint32_t i = 0; i < ranks * lanes_; ++i) threads_.push_back({i / lanes_, i % lanes_});

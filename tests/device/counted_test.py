@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A call on device memory puts into its stream what tuttiExplain says, which is not too much: no
-kernel, and up to 16 MiB at most 64 copies and 32 groups of operations."""
+kernel, and up to 16 MiB at most 64 copies and 32 groups of operations; calls of 1 GiB have few slices,
+and never so much behind a wait that the call would block."""
 
 import os
 import subprocess
 import sys
 import unittest
 
+COUNTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "counts_of_8_ranks.txt")
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 
 
@@ -28,6 +30,22 @@ class Counted(unittest.TestCase):
         for ranks in ("2", "4", "8"):
             done = run("--ranks", ranks, "--most-mib", "16")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_on_the_legacy_stream_copies_are_lists_too(self):
+        done = run("--ranks", "4", "--legacy", SOFTDEV_DEVICES="4", TUTTI_DEVICE_RING_BYTES="2M")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_counts_of_eight_ranks_are_those_of_the_page(self):
+        done = run("--ranks", "8", "--counts", SOFTDEV_DEVICES="8")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(COUNTS, encoding="utf-8") as file:
+            told = [line for line in done.stdout.splitlines() if " bytes: " in line]
+            self.assertEqual(told, file.read().splitlines())
+
+    def test_long_calls_are_few_slices(self):
+        done = run("--ranks", "8", "--long")
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

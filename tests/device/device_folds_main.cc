@@ -81,7 +81,7 @@ class Folds {
     given.targets[0] = memory_.address();
     for (uint32_t i = 0; i < sources; ++i) given.sources[i] = source(i);
     return median_us(
-        [&] { return kernels.launch(type, types::ReduceOp::kSum, given, stream_.get()); });
+        [&] { return kernels.launch(type, types::ReduceOp::kSum, given, false, stream_.get()); });
   }
 
   /// The sum of so many ones.

@@ -42,6 +42,10 @@ tuttiComm_t Seat::give_comm() { return std::exchange(comm_, nullptr); }
 
 bool Seat::synchronize() { return stream_.synchronize().ok(); }
 
+bool Seat::synchronize_all() {
+  return cuda_.check(cuda_.call.cuStreamSynchronize(nullptr), "cuStreamSynchronize").ok();
+}
+
 driver::DeviceMemory Seat::allocate(size_t bytes) const {
   return must(driver::DeviceMemory::allocate(cuda_, context_.device(), bytes));
 }

@@ -36,6 +36,8 @@ class Seat {
   tuttiComm_t give_comm();
   tuttiStream_t stream() const { return tuttiStreamCuda(stream_.get()); }
   bool synchronize();
+  /// The legacy stream, which is behind all blocking ones.
+  bool synchronize_all();
   drivers::cuda::DeviceMemory allocate(size_t bytes) const;
   void fill(const drivers::cuda::DeviceMemory& memory, const Words& words);
   Words read(const drivers::cuda::DeviceMemory& memory, size_t words);

@@ -11,6 +11,7 @@
 #define SOFTDEV_STATISTICS(X) \
   X(copies)                   \
   X(copy_bytes)               \
+  X(overlapping_copies)       \
   X(batches)                  \
   X(memory_operations)        \
   X(waits)                    \

@@ -1,5 +1,6 @@
 #include "src/drivers/cuda/device.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include "src/base/words.h"
@@ -42,6 +43,12 @@ Result<DeviceFacts> DeviceFacts::read(const Cuda& cuda, CUdevice device) {
     if (!value.ok()) failed = value.status();
     return value.ok() ? value.value() : 0;
   };
+  std::array<char, 32> address{};
+  std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0",
+                static_cast<unsigned>(ask(kDevicePciDomainId)),
+                static_cast<unsigned>(ask(kDevicePciBusId)),
+                static_cast<unsigned>(ask(kDevicePciDeviceId)));
+  facts.bus_address = address.data();
   facts.capability = 10 * ask(kDeviceCapabilityMajor) + ask(kDeviceCapabilityMinor);
   facts.copy_engines = ask(kDeviceCopyEngines);
   facts.memory_ops_64 = ask(kDevice64BitMemoryOps) != 0;

@@ -16,6 +16,7 @@ struct DeviceFacts {
   CUdevice device = 0;
   std::string name;
   std::array<unsigned char, 16> uuid{};  // equal in all processes that see this device
+  std::string bus_address;               // PCI: "0000:18:00.0"
   int capability = 0;                    // of computing: 10 * major + minor
   int copy_engines = 0;
   bool memory_ops_64 = false;  // stream memory operations on 64 bits

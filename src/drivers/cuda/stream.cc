@@ -1,6 +1,7 @@
 #include "src/drivers/cuda/stream.h"
 
 #include <algorithm>
+#include <array>
 
 #include "src/drivers/cuda/context.h"
 
@@ -89,50 +90,71 @@ Result<bool> CudaEvent::is_done() const {
   return done_of(*cuda_, cuda_->call.cuEventQuery(event_), "cuEventQuery");
 }
 
-void CopyBatch::add(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+void CopyBatch::add(CUdeviceptr target, CUdeviceptr source, size_t bytes, bool crosses) {
   if (bytes == 0) return;  // the driver takes no copy of nothing in a list
   targets_.push_back(target);
   sources_.push_back(source);
   bytes_.push_back(bytes);
+  if (crosses) return;
+  std::swap(targets_.back(), targets_[within_]);
+  std::swap(sources_.back(), sources_[within_]);
+  std::swap(bytes_.back(), bytes_[within_]);
+  ++within_;
 }
 
 void CopyBatch::clear() {
   targets_.clear();
   sources_.clear();
   bytes_.clear();
+  within_ = 0;
 }
 
-Status CopyBatch::submit(const Cuda& cuda, CUstream stream) {
+Status CopyBatch::submit(const Cuda& cuda, CUstream stream, bool engines_alone) {
   const bool has_call = cuda.copy_batch_130() != nullptr || cuda.copy_batch_128() != nullptr;
-  if (size() < 2 || !has_call || is_legacy_stream(stream)) return submit_one_by_one(cuda, stream);
+  const size_t least = engines_alone ? 1 : 2;
+  if (size() < least || !has_call || is_legacy_stream(stream)) {
+    return submit_one_by_one(cuda, stream);
+  }
   const Result<bool> captured = is_captured(cuda, stream);
   if (!captured.ok()) return captured.status();
-  return captured.value() ? submit_one_by_one(cuda, stream) : submit_together(cuda, stream);
+  return captured.value() ? submit_one_by_one(cuda, stream)
+                          : submit_together(cuda, stream, engines_alone);
 }
 
-Status CopyBatch::submit_together(const Cuda& cuda, CUstream stream) {
-  CUmemcpyAttributes attributes{};
-  attributes.srcAccessOrder = kSourceInStreamOrder;
-  attributes.flags = kCopyOverlapsCompute;
-  size_t first = 0;
+Status CopyBatch::submit_together(const Cuda& cuda, CUstream stream, bool engines_alone) {
+  std::array<CUmemcpyAttributes, 2> attributes{};
+  std::array<size_t, 2> firsts{};
+  size_t kinds = 0;
+  const auto add = [&](size_t first, bool overlaps) {
+    attributes[kinds].srcAccessOrder = kSourceInStreamOrder;
+    attributes[kinds].flags = overlaps ? kCopyOverlapsCompute : 0;
+    firsts[kinds++] = first;
+  };
+  if (within_ > 0) add(0, engines_alone);
+  if (crossing() > 0) add(within_, true);
   CUresult result = kSuccess;
   if (cuda.copy_batch_130() != nullptr) {
     result = cuda.copy_batch_130()(targets_.data(), sources_.data(), bytes_.data(), size(),
-                                   &attributes, &first, 1, stream);
+                                   attributes.data(), firsts.data(), kinds, stream);
   } else {
     size_t failed = 0;
     result = cuda.copy_batch_128()(targets_.data(), sources_.data(), bytes_.data(), size(),
-                                   &attributes, &first, 1, &failed, stream);
+                                   attributes.data(), firsts.data(), kinds, &failed, stream);
   }
   return cuda.check(result, "cuMemcpyBatchAsync");
 }
 
 Status CopyBatch::submit_one_by_one(const Cuda& cuda, CUstream stream) const {
   for (size_t i = 0; i < size(); ++i) {
-    const CUresult result = cuda.call.cuMemcpyAsync(targets_[i], sources_[i], bytes_[i], stream);
-    if (result != kSuccess) return cuda.error_status(result, "cuMemcpyAsync");
+    if (Status status = submit_one(cuda, stream, i); !status.ok()) return status;
   }
   return {};
+}
+
+Status CopyBatch::submit_one(const Cuda& cuda, CUstream stream, size_t number) const {
+  return cuda.check(
+      cuda.call.cuMemcpyAsync(targets_[number], sources_[number], bytes_[number], stream),
+      "cuMemcpyAsync");
 }
 
 void MemoryOps::add(CUstreamBatchMemOpType operation, CUdeviceptr word, uint64_t value) {
@@ -142,6 +164,7 @@ void MemoryOps::add(CUstreamBatchMemOpType operation, CUdeviceptr word, uint64_t
   params.value = value;
   params.flags = 0;  // waits: kWaitAtLeast; writes: behind a fence
   operations_.push_back(params);
+  if (operation == kWaitValue32 || operation == kWaitValue64) ++waits_;
 }
 
 Status MemoryOps::submit(const Cuda& cuda, CUstream stream) {

@@ -88,23 +88,34 @@ class CudaEvent {
 class CopyBatch {
  public:
   /// Addresses of device memory or of host memory that the driver knows (pinned). A source is read
-  /// when the stream gets there.
-  void add(CUdeviceptr target, CUdeviceptr source, size_t bytes);
+  /// when the stream gets there. `crosses`: one end is not on the stream's device.
+  void add(CUdeviceptr target, CUdeviceptr source, size_t bytes, bool crosses = false);
   void clear();
   size_t size() const { return bytes_.size(); }
+  /// How many of them cross.
+  size_t crossing() const { return size() - within_; }
 
   /// One call of the driver where it has one for many copies (12.8) and the stream takes it:
   /// neither the legacy one nor one that is captured. Otherwise one call for each copy. Empty: no
   /// call. The list stays as it is. After an error some of the copies may be in the stream.
-  Status submit(const Cuda& cuda, CUstream stream);
+  ///
+  /// The driver is told that copies which cross should leave the multiprocessors to others, and
+  /// that of copies within the device if `engines_alone`: there a copy engine has a twentieth of
+  /// the multiprocessors' rate, and drivers from 13.1 on follow the hint. A single copy, which the
+  /// driver's call for one cannot be told about, is a list of one then.
+  Status submit(const Cuda& cuda, CUstream stream, bool engines_alone = false);
+  /// Only the copy of that number, counted from 0, by a call of its own.
+  Status submit_one(const Cuda& cuda, CUstream stream, size_t number) const;
 
  private:
-  Status submit_together(const Cuda& cuda, CUstream stream);
+  Status submit_together(const Cuda& cuda, CUstream stream, bool engines_alone);
   Status submit_one_by_one(const Cuda& cuda, CUstream stream) const;
 
+  // Those within the device are before those that cross.
   std::vector<CUdeviceptr> targets_;
   std::vector<CUdeviceptr> sources_;
   std::vector<size_t> bytes_;
+  size_t within_ = 0;
 };
 
 /// Operations of a stream on words of device memory, or of host memory that the driver knows, in
@@ -121,8 +132,13 @@ class MemoryOps {
   void wait_at_least_64(CUdeviceptr word, uint64_t value) { add(kWaitValue64, word, value); }
   void write_32(CUdeviceptr word, uint32_t value) { add(kWriteValue32, word, value); }
   void write_64(CUdeviceptr word, uint64_t value) { add(kWriteValue64, word, value); }
-  void clear() { operations_.clear(); }
+  void clear() {
+    operations_.clear();
+    waits_ = 0;
+  }
   size_t size() const { return operations_.size(); }
+  /// How many of them are waits.
+  size_t waits() const { return waits_; }
 
   /// As few calls as possible, in order. Empty: none. The list stays as it is. After an error the
   /// first of several calls may be in the stream.
@@ -132,6 +148,7 @@ class MemoryOps {
   void add(CUstreamBatchMemOpType operation, CUdeviceptr word, uint64_t value);
 
   std::vector<CUstreamBatchMemOpParams> operations_;
+  size_t waits_ = 0;
 };
 
 }  // namespace tutti::drivers::cuda

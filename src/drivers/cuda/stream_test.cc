@@ -22,7 +22,7 @@ class CudaStreams : public OnSoftwareDevice {
     EXPECT_EQ(client().more.cuMemcpyHtoD(source_, words.data(), count * sizeof(uint32_t)),
               kSuccess);
     CopyBatch copies;
-    for (size_t i = 0; i < count; ++i) copies.add(target_ + 4 * i, source_ + 4 * i, 4);
+    for (size_t i = 0; i < count; ++i) copies.add(target_ + 4 * i, source_ + 4 * i, 4, i % 3 == 2);
     return copies;
   }
   bool all_copied(size_t count) const {
@@ -46,6 +46,30 @@ TEST_F(CudaStreams, AListOfCopiesIsOneCall) {
   ASSERT_TRUE(own.synchronize().ok());
   EXPECT_EQ(batches(), before + 1);
   EXPECT_TRUE(all_copied(20));
+}
+
+TEST_F(CudaStreams, CopiesThatCrossAreForEnginesAndOthersWhereOnlyEnginesAreWanted) {
+  const CudaStream own = stream();
+  CopyBatch copies = copies_of_words(20);
+  EXPECT_EQ(copies.crossing(), 6u);
+  for (const bool engines_alone : {false, true}) {
+    const uint64_t before = client().statistics().overlapping_copies;
+    ASSERT_TRUE(copies.submit(driver(), own.get(), engines_alone).ok());
+    ASSERT_TRUE(own.synchronize().ok());
+    EXPECT_EQ(client().statistics().overlapping_copies - before, engines_alone ? 20u : 6u);
+    EXPECT_TRUE(all_copied(20));
+  }
+}
+
+TEST_F(CudaStreams, ASingleCopyIsAListOnlyWhereEnginesAloneAreWanted) {
+  const CudaStream own = stream();
+  CopyBatch copies = copies_of_words(1);
+  uint64_t before = batches();
+  ASSERT_TRUE(copies.submit(driver(), own.get()).ok());
+  EXPECT_EQ(batches(), before);
+  ASSERT_TRUE(copies.submit(driver(), own.get(), true).ok());
+  EXPECT_EQ(batches(), before + 1);
+  ASSERT_TRUE(own.synchronize().ok());
 }
 
 TEST_F(CudaStreams, AListInTheLegacyStreamIsCopiedOneByOne) {
@@ -95,7 +119,7 @@ TEST_F(CudaStreams, ACaptureThatFailedIsAnErrorThatSaysSo) {
 TEST_F(CudaStreams, EmptyListsAndCopiesOfNothingMakeNoCall) {
   const CudaStream own = stream();
   CopyBatch copies;
-  copies.add(0, 0, 0);
+  copies.add(0, 0, 0, false);
   EXPECT_EQ(copies.size(), 0u);
   EXPECT_TRUE(copies.submit(driver(), own.get()).ok());
   MemoryOps operations;
@@ -106,8 +130,8 @@ TEST_F(CudaStreams, ACopyToNowhereNamesTheCallAndTheError) {
   const CudaStream own = stream();
   const CUdeviceptr memory = zeros(64);
   CopyBatch copies;
-  copies.add(memory, memory + (1u << 30), 64);
-  copies.add(memory, memory + 32, 16);
+  copies.add(memory, memory + (1u << 30), 64, false);
+  copies.add(memory, memory + 32, 16, true);
   const Status status = copies.submit(driver(), own.get());
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("cuMemcpyBatchAsync"), std::string::npos) << status.message();
@@ -157,7 +181,7 @@ TEST_F(CudaStreams, AnEventMakesAnotherStreamWait) {
   ASSERT_TRUE(event.value().record(first.get()).ok());
   ASSERT_TRUE(event.value().make_wait(second.get()).ok());
   CopyBatch copies;
-  copies.add(words + 8, words + 4, 4);
+  copies.add(words + 8, words + 4, 4, false);
   ASSERT_TRUE(copies.submit(driver(), second.get()).ok());
   EXPECT_FALSE(second.is_done().value());
   EXPECT_FALSE(event.value().is_done().value());

@@ -133,7 +133,10 @@ Status CapturedCalls::put(exec::StreamedTransfers& call) {
     if (Status s = follow(stream, static_cast<CUstream>(other.stream)); !s.ok()) return s;
   }
   if (Status s = begin_in_graph(call.where.front(), std::move(kept)); !s.ok()) return s;
-  if (Status s = pairs.value()->put(stream, call.transfers); !s.ok()) return s;
+  const Result<SideStream*> side = sides_.find(stream, call.where.front().capture, 1);
+  if (!side.ok()) return side.status();
+  const PairCall put{.stream = stream, .side = side.value()};
+  if (Status s = pairs.value()->put(put, call.transfers); !s.ok()) return s;
   if (Status s = pairs.value()->finish(pages_.over(rank_), 1); !s.ok()) return s;
   for (const exec::StreamPlace& other : others) {
     if (Status s = follow(static_cast<CUstream>(other.stream), stream); !s.ok()) return s;
@@ -187,11 +190,10 @@ Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::
   StreamCall put{reinterpret_cast<CUdeviceptr>(call.call.send),
                  reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
                  call.factor ? &*call.factor : nullptr};
-  if (call.plan->lanes.size() > 1) {
-    const Result<const SideStream*> side = sides_.find(stream, call.where.capture);
-    if (!side.ok()) return side.status();
-    put.side = side.value();
-  }
+  const Result<SideStream*> side = sides_.find(stream, call.where.capture, call.plan->lanes.size());
+  if (!side.ok()) return side.status();
+  put.side = side.value();
+  put.captured = true;
   machine.start(*call.plan, put);
   walk.start(*call.plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;

@@ -167,7 +167,7 @@ class CapturedPairsOfRanks : public drivers::cuda::OnSoftwareDevice {
       recorded.clear();
       CapturedPairs pairs(&fake_, addresses_of(rank, static_cast<uint32_t>(ranks.size()), slots));
       for (const std::vector<Transfer>& group : ranks[rank]) {
-        EXPECT_TRUE(pairs.put(nullptr, group).ok());
+        EXPECT_TRUE(pairs.put({}, group).ok());
         EXPECT_TRUE(pairs.finish(kBuffers, 1).ok());
       }
       change(recorded);
@@ -256,7 +256,7 @@ TEST_F(CapturedPairsOfRanks, SayInWhichSlotATransferBegins) {
   const PairAddresses addresses = addresses_of(0, 2, kTwo);
   CapturedPairs one(&fake_, addresses);
   EXPECT_EQ(one.first_slots(first), std::vector<uint32_t>{0});
-  EXPECT_TRUE(one.put(nullptr, first).ok());
+  EXPECT_TRUE(one.put({}, first).ok());
   EXPECT_EQ(one.first_slots(first), std::vector<uint32_t>{1});
   CapturedPairs other(&fake_, addresses);
   const std::vector<Transfer> long_ones = {transfer(true, 1, 3), transfer(false, 1, 1),

@@ -87,10 +87,12 @@ Result<std::unique_ptr<CrossingCopies>> CrossingCopies::create(CrossingPool& poo
   made->input_ = memory + head;
   made->output_ = made->input_ + aligned(input.bytes);
   for (const exec::DevicePiece& piece : input.pieces) {
-    made->in_.add(address_of(made->input_ + piece.offset), address_of(piece.device), piece.bytes);
+    made->in_.add(address_of(made->input_ + piece.offset), address_of(piece.device), piece.bytes,
+                  true);
   }
   for (const exec::DevicePiece& piece : output.pieces) {
-    made->out_.add(address_of(piece.device), address_of(made->output_ + piece.offset), piece.bytes);
+    made->out_.add(address_of(piece.device), address_of(made->output_ + piece.offset), piece.bytes,
+                   true);
   }
   return made;
 }

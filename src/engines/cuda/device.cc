@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,19 @@ Result<CUcontext> context_of(const Cuda& cuda, CUstream stream) {
 
 StreamInContext in_context(const exec::StreamPlace& where) {
   return {static_cast<CUcontext>(where.context), static_cast<CUstream>(where.stream)};
+}
+
+/// None: the place has no device, or the driver does not say.
+std::optional<drivers::cuda::DeviceFacts> facts_of(const exec::StreamPlace& place) {
+  if (place.context == nullptr) return std::nullopt;
+  const Cuda& cuda = drivers::cuda::find().value();
+  const drivers::cuda::ContextScope scope(cuda, in_context(place).context);
+  drivers::cuda::CUdevice device = 0;
+  if (!scope.status().ok()) return std::nullopt;
+  if (cuda.call.cuCtxGetDevice(&device) != drivers::cuda::kSuccess) return std::nullopt;
+  const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda, device);
+  if (!facts.ok()) return std::nullopt;
+  return facts.value();
 }
 
 class CudaAllocation final : public exec::DeviceAllocation {
@@ -158,14 +172,13 @@ class CudaDevice final : public exec::Device {
   }
 
   std::string identity_of(const exec::StreamPlace& place) const override {
-    if (place.context == nullptr) return "";
-    const Cuda& cuda = drivers::cuda::find().value();
-    const drivers::cuda::ContextScope scope(cuda, in_context(place).context);
-    drivers::cuda::CUdevice device = 0;
-    if (!scope.status().ok()) return "";
-    if (cuda.call.cuCtxGetDevice(&device) != drivers::cuda::kSuccess) return "";
-    const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda, device);
-    return facts.ok() ? facts.value().identity() : "";
+    const std::optional<drivers::cuda::DeviceFacts> facts = facts_of(place);
+    return facts ? facts->identity() : "";
+  }
+
+  std::string bus_address_of(const exec::StreamPlace& place) const override {
+    const std::optional<drivers::cuda::DeviceFacts> facts = facts_of(place);
+    return facts ? facts->bus_address : "";
   }
 
   std::shared_ptr<const void> enter(const exec::StreamPlace& place) const override {

@@ -157,7 +157,7 @@ DeviceAddresses CudaDeviceRank::addresses() const {
   return with_parts(ring_->addresses(), options_.ring_bytes);
 }
 
-uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
+exec::RingShape CudaDeviceRank::ring_shape() const { return shape_of(options_.ring_bytes); }
 
 Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
@@ -241,7 +241,12 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
 }
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
-  if (Status status = pairs_.put(stream, call.transfers); !status.ok()) return status;
+  const Result<SideStream*> side = sides_.find(stream, 0, 1);
+  if (!side.ok()) return side.status();
+  const PairCall put{.stream = stream,
+                     .side = side.value(),
+                     .engines_alone = options_.engines_alone || call.engines_alone};
+  if (Status status = pairs_.put(put, call.transfers); !status.ok()) return status;
   const uint64_t place = next_place();
   if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
   keep({.call = {.place = place,

@@ -57,12 +57,13 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   Status declare(uint32_t signature, const diagnosis::DescribedCall& described) override;
   Status declare(std::span<const exec::Transfer> transfers) override;
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes) override;
-  exec::DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied) override;
+  exec::DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied,
+                           bool captured) override;
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
   exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
   const std::string& rings() const override { return ring_->why_pinned(); }
-  uint64_t region_bytes() const override;
+  exec::RingShape ring_shape() const override;
   uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
 
   bool look() override;
@@ -94,6 +95,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   Status put(CUstream stream, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
   Status start(CUstream stream, const exec::StreamedCall& call);
+  void add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t lanes) const;
   void keep(Pending pending);
   Status announce(const exec::StreamedTransfers& call);
   Status join(CUstream stream, const std::vector<exec::StreamPlace>& others);

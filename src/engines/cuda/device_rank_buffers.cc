@@ -1,7 +1,11 @@
 // The parts of CudaDeviceRank about where the buffers of a call lie, and how much a call would put
 // into a stream wherever they do.
+#include <algorithm>
+
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/captured_words.h"
 #include "src/engines/cuda/device_rank.h"
+#include "src/engines/cuda/ring_parts.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -24,11 +28,10 @@ Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
   place(call.outputs, outputs_);
   StreamCall put{call.first_copied > 0 ? recv : send,   recv,    stream,
                  call.factor ? &*call.factor : nullptr, inputs_, outputs_};
-  if (call.plan->lanes.size() > 1) {
-    const Result<const SideStream*> side = sides_.find(stream, 0);
-    if (!side.ok()) return side.status();
-    put.side = side.value();
-  }
+  put.engines_alone = options_.engines_alone || call.engines_alone;
+  const Result<SideStream*> side = sides_.find(stream, 0, call.plan->lanes.size());
+  if (!side.ok()) return side.status();
+  put.side = side.value();
   machine_.start(*call.plan, put);
   return machine_.copy_first(recv, send, call.first_copied);
 }
@@ -39,8 +42,8 @@ Result<std::shared_ptr<const exec::PeerMemory>> CudaDeviceRank::share(std::byte*
   return CudaPeerMemory::share(cuda_, ring_->device(), options_, memory, bytes);
 }
 
-exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales,
-                                         uint64_t first_copied) {
+exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, uint64_t first_copied,
+                                         bool captured) {
   // Buffers that do not overlap.
   constexpr uint64_t kApart = uint64_t{1} << 48;
   const uint64_t ranks = options_.arenas.size();
@@ -52,21 +55,40 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales,
   const types::Scalar any_factor;
   StreamMachine counting(nullptr, kernels_.get(), addresses());
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
-  plan::Cursors cursors = cursors_;
+  plan::Cursors cursors = captured ? first_cursors(options_.ring_bytes) : cursors_;
   const uint64_t send = first_copied > 0 ? 2 * kApart : kApart;
-  counting.start(plan,
-                 {send, 2 * kApart, nullptr, scales ? &any_factor : nullptr, inputs, outputs});
+  counting.start(plan, {.send = send,
+                        .recv = 2 * kApart,
+                        .factor = scales ? &any_factor : nullptr,
+                        .inputs = inputs,
+                        .outputs = outputs,
+                        .captured = captured});
   (void)counting.copy_first(2 * kApart, kApart, first_copied);
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(counting);
   (void)counting.finish(0, 1);
-  return counting.counts();
+  exec::DeviceCounts counts = counting.counts();
+  if (captured) add_steps(counts, static_cast<uint32_t>(rank_), plan.lanes.size());
+  return counts;
+}
+
+// CapturedCalls puts these around a plan.
+void CudaDeviceRank::add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t lanes) const {
+  const auto ranks = static_cast<uint32_t>(options_.arenas.size());
+  for (const CapturedSteps& steps : {steps_before(rank, ranks), steps_behind(rank, ranks, lanes)}) {
+    counts.operations += steps.size();
+    counts.waits += static_cast<uint64_t>(
+        std::count_if(steps.begin(), steps.end(), [](const auto& step) { return step.waits; }));
+    ++counts.groups;
+  }
+  ++counts.operations;  // the run is over
+  ++counts.host_functions;
 }
 
 exec::DeviceCounts CudaDeviceRank::count(std::span<const exec::Transfer> transfers) {
   CountedPairs counting(nullptr, ring_->pair_addresses());
-  (void)counting.put(nullptr, transfers);
+  (void)counting.put({}, transfers);
   (void)counting.finish(0, 1);
   return counting.counts();
 }

@@ -43,10 +43,15 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
       ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
       slots_(options.ring_bytes, options.arenas.size()),
       captured_slots_(slots_.with(CapturedPairs::kSlots)),
+      is_other_device_(options.arenas.size()),
       places_(options.arenas.size(), RingPlace::kDevice),
       moving_(options.arenas.size(), true),
       reached_(options.arenas.size()),
-      theirs_(options.arenas.size()) {}
+      theirs_(options.arenas.size()) {
+  for (size_t rank = 0; rank < options.devices.size(); ++rank) {
+    is_other_device_[rank] = options.devices[rank] != options.devices[rank_];
+  }
+}
 
 CUdeviceptr DeviceRing::finished() const {
   return pages_[rank_].address() + offsetof(exec::DevicePage, finished);
@@ -258,12 +263,17 @@ void DeviceRing::end() {
   mine_.reset();
 }
 
+bool DeviceRing::is_elsewhere(size_t rank) const {
+  return places_[rank] == RingPlace::kPinned || is_other_device_[rank];
+}
+
 DeviceAddresses DeviceRing::addresses() const {
   DeviceAddresses addresses;
   addresses.rank = static_cast<uint32_t>(rank_);
   for (size_t rank = 0; rank < theirs_.size(); ++rank) {
     const std::optional<SharedRing>& ring = rank == rank_ ? mine_ : theirs_[rank];
     addresses.rings.push_back(ring ? ring->address() : 0);
+    addresses.elsewhere.push_back(is_elsewhere(rank));
     for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
       addresses.counters[lane].push_back(pages_[rank].address() +
                                          offsetof(exec::DevicePage, progress) +
@@ -287,11 +297,11 @@ PairAddresses DeviceRing::pair_addresses() const {
     const CUdeviceptr other = pages_[peer].address() + exec::ArenaView::device_pair_offset(rank_);
     constexpr size_t kSent = offsetof(exec::DevicePair, sent);
     constexpr size_t kTaken = offsetof(exec::DevicePair, taken);
-    addresses.sends.push_back(
-        {mine_->address() + ring_bytes_ + slots_.offset(rank_, peer), own + kSent, other + kTaken});
+    addresses.sends.push_back({mine_->address() + ring_bytes_ + slots_.offset(rank_, peer),
+                               own + kSent, other + kTaken, is_elsewhere(rank_)});
     addresses.receives.push_back(
         {theirs_[peer]->address() + ring_bytes_ + slots_.offset(peer, rank_), own + kTaken,
-         other + kSent});
+         other + kSent, is_elsewhere(peer)});
   }
   return addresses;
 }

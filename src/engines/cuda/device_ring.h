@@ -81,17 +81,20 @@ class DeviceRing {
   static Far read_far(std::string_view text);
   Status heed(const std::vector<std::string>& outcomes, const exec::DeviceRankOptions& options);
   void explain();
+  /// Whether the rank's ring is not on this rank's device.
+  bool is_elsewhere(size_t rank) const;
 
   const drivers::cuda::Cuda& cuda_;
   const drivers::cuda::CUdevice device_;
   const size_t rank_;
   const uint64_t ring_bytes_;  // without the slots
   const PairSlots slots_, captured_slots_;
-  std::string own_reason_;         // why this rank's ring is pinned from the first
-  std::vector<RingPlace> places_;  // by rank
-  std::vector<bool> moving_;       // by rank: it offers a ring in this round
-  std::vector<Status> reached_;    // by rank: whether this rank's device reaches its ring
-  std::string reason_;             // why the first that is pinned is so
+  std::string own_reason_;             // why this rank's ring is pinned from the first
+  std::vector<bool> is_other_device_;  // by rank: than this rank's
+  std::vector<RingPlace> places_;      // by rank
+  std::vector<bool> moving_;           // by rank: it offers a ring in this round
+  std::vector<Status> reached_;        // by rank: whether this rank's device reaches its ring
+  std::string reason_;                 // why the first that is pinned is so
   std::string why_pinned_;
   std::optional<SharedRing> mine_;                      // none: a rank alone
   Fd exported_;                                         // until all have imported it

@@ -16,8 +16,12 @@ namespace tutti::engines::cuda {
 /// How many thread blocks a launch has.
 struct Ctas {
   uint32_t least = 1;
-  uint32_t most = 16;
+  uint32_t most = 0;  // 0: kOwnCtas, or kCrossingCtas where sources are on other devices
 };
+/// A kernel that reads its own device is bound by its memory at few blocks already (16: 860 GB/s of
+/// an H100, gpu.md); one that reads others waits longer for each load, and 16 blocks have too few
+/// under way to fill a link.
+inline constexpr uint32_t kOwnCtas = 16, kCrossingCtas = 32;
 
 /// Type and operation of the kernel that does this fold (types::can_reduce).
 types::FoldKey fold_row(types::DataType type, types::ReduceOp op);
@@ -30,11 +34,16 @@ class FoldKernels {
 
   /// Puts a fold into the stream. `parameters` name the sources, targets and factors; type and
   /// operation are a plan's (types::can_reduce).
+  /// `crosses`: some source is not on the stream's device.
   Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
-                drivers::cuda::CUstream stream) const;
+                bool crosses, drivers::cuda::CUstream stream) const;
   /// How many thread blocks launch() takes.
-  uint32_t blocks_of(types::DataType type, uint64_t count) const {
-    return blocks_for(count, types::size_of(type), ctas_);
+  uint32_t blocks_of(types::DataType type, uint64_t count, bool crosses) const {
+    return blocks_for(count, types::size_of(type), {ctas_.least, most_of(ctas_, crosses)});
+  }
+  static uint32_t most_of(Ctas ctas, bool crosses) {
+    if (ctas.most > 0) return ctas.most;
+    return crosses ? kCrossingCtas : kOwnCtas;
   }
   /// Enough for the elements, and no more than is allowed.
   static uint32_t blocks_for(uint64_t count, uint64_t element_bytes, Ctas ctas);

@@ -254,6 +254,9 @@ TEST(DeviceFold, HasBlocksForTheElementsWithinWhatIsAllowed) {
   EXPECT_EQ(FoldKernels::blocks_for(kFoldThreads * 4 * 5 + 1, 4, ctas), 6u);
   EXPECT_EQ(FoldKernels::blocks_for(uint64_t{1} << 40, 4, ctas), 8u);
   EXPECT_EQ(FoldKernels::blocks_for(1 << 20, 1, {16, 4}), 16u) << "the least wins";
+  EXPECT_EQ(FoldKernels::most_of({1, 0}, false), 16u);
+  EXPECT_EQ(FoldKernels::most_of({1, 0}, true), 32u) << "sources on other devices";
+  EXPECT_EQ(FoldKernels::most_of({1, 8}, true), 8u) << "somebody has said so";
 }
 
 }  // namespace

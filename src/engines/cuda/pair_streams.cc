@@ -65,14 +65,16 @@ void PairStreams::copy_own(std::span<const Transfer> transfers) {
     const auto target = reinterpret_cast<CUdeviceptr>(transfers[receive].data);
     const auto source = reinterpret_cast<CUdeviceptr>(transfers[send].data);
     if (target != source && transfers[send].bytes > 0) {
-      copies_.add(target, source, transfers[send].bytes);
+      copies_.add(target, source, transfers[send].bytes, false);
     }
   }
 }
 
-Status PairStreams::put(drivers::cuda::CUstream stream, std::span<const Transfer> transfers) {
-  stream_ = stream;
+Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfers) {
+  call_ = call;
+  stream_ = call.side != nullptr ? call.side->first_for(call.stream) : call.stream;
   status_ = Status();
+  if (!goes_behind(stream_, call_.stream)) return status_;
   counts_ = {};
   copies_.clear();
   words_.clear();
@@ -114,7 +116,8 @@ void PairStreams::copy(Way way, const Transfer& transfer) {
   const uint64_t moved = ways_[way].moved;
   const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + moved;
   const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes);
-  sends(way) ? copies_.add(slot, user, bytes) : copies_.add(user, slot, bytes);
+  const bool crosses = end_of(way).crosses;
+  sends(way) ? copies_.add(slot, user, bytes, crosses) : copies_.add(user, slot, bytes, crosses);
 }
 
 // To the way's next piece.
@@ -129,15 +132,26 @@ void PairStreams::advance(Way index, const Transfer& transfer) {
 
 Status PairStreams::finish(CUdeviceptr word, uint64_t value) {
   words_.write_64(word, value);
-  put_words();
+  if (put_words()) goes_behind(call_.stream, stream_);
   return status_;
+}
+
+// The caller's stream and the one in its place.
+bool PairStreams::goes_behind(drivers::cuda::CUstream behind, drivers::cuda::CUstream before) {
+  if (behind == before) return true;
+  return keep(call_.side->mark(0, before)) && keep(call_.side->follow(behind, 0));
 }
 
 bool PairStreams::put_copies() {
   if (copies_.size() == 0) return true;
   counts_.copies += copies_.size();
+  counts_.crossing += copies_.crossing();
   ++counts_.batches;
-  if (cuda_ != nullptr) status_ = copies_.submit(*cuda_, stream_);
+  if (cuda_ != nullptr) {
+    const bool beside = copies_.size() > 1 && call_.side != nullptr && call_.side->capture() != 0;
+    keep(beside ? call_.side->put_beside(stream_, copies_)
+                : copies_.submit(*cuda_, stream_, call_.engines_alone));
+  }
   copies_.clear();
   return status_.ok();
 }
@@ -145,8 +159,9 @@ bool PairStreams::put_copies() {
 bool PairStreams::put_words() {
   if (words_.size() == 0) return true;
   counts_.operations += words_.size();
+  counts_.waits += words_.waits();
   ++counts_.groups;
-  if (cuda_ != nullptr) status_ = words_.submit(*cuda_, stream_);
+  if (cuda_ != nullptr) keep(words_.submit(*cuda_, stream_));
   words_.clear();
   return status_.ok();
 }

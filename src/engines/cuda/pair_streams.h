@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
+#include "src/engines/cuda/side_stream.h"
 #include "src/exec/device.h"
 
 namespace tutti::engines::cuda {
@@ -71,10 +72,18 @@ struct PairAddresses {
     drivers::cuda::CUdeviceptr slots = 0;
     drivers::cuda::CUdeviceptr own = 0;
     drivers::cuda::CUdeviceptr other = 0;
+    bool crosses = false;  // the slots are not on this rank's device
   };
   uint32_t rank = 0;
   PairSlots slots;
   std::vector<PairEnd> sends, receives;  // by peer
+};
+
+/// Where a group goes.
+struct PairCall {
+  drivers::cuda::CUstream stream = nullptr;
+  SideStream* side = nullptr;  // null: `stream` takes lists of copies
+  bool engines_alone = false;  // exec::StreamedTransfers'
 };
 
 class PairStreams {
@@ -86,7 +95,7 @@ class PairStreams {
   PairStreams& operator=(const PairStreams&) = delete;
 
   const PairSlots& slots() const { return addresses_.slots; }
-  Status put(drivers::cuda::CUstream stream, std::span<const exec::Transfer> transfers);
+  Status put(const PairCall& call, std::span<const exec::Transfer> transfers);
   /// Behind put(): `word` becomes `value` when the stream is past all of it.
   Status finish(drivers::cuda::CUdeviceptr word, uint64_t value);
   /// Since put() began.
@@ -130,10 +139,16 @@ class PairStreams {
   void advance(Way way, const exec::Transfer& transfer);
   bool put_copies();
   bool put_words();
+  bool goes_behind(drivers::cuda::CUstream behind, drivers::cuda::CUstream before);
+  bool keep(Status status) {  // the first error
+    if (status_.ok()) status_ = std::move(status);
+    return status_.ok();
+  }
 
   const drivers::cuda::Cuda* const cuda_;
   const PairAddresses addresses_;
-  drivers::cuda::CUstream stream_ = nullptr;
+  PairCall call_;
+  drivers::cuda::CUstream stream_ = nullptr;  // the caller's, or the one in its place
   std::vector<OneWay> ways_;
   std::vector<uint32_t> next_;  // of the group's transfers: what the same way has behind it
   std::vector<Way> open_;       // ways that have something left

@@ -35,7 +35,7 @@ Transfer transfer(bool is_send, uint32_t peer, uint64_t bytes) {
 }
 
 exec::DeviceCounts put(PairStreams& streams, const std::vector<Transfer>& transfers) {
-  EXPECT_TRUE(streams.put(nullptr, transfers).ok());
+  EXPECT_TRUE(streams.put({}, transfers).ok());
   EXPECT_TRUE(streams.finish(1, 1).ok());
   return streams.counts();
 }

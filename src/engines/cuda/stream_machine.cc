@@ -71,11 +71,15 @@ StreamMachine::StreamMachine(const drivers::cuda::Cuda* cuda, const FoldKernels*
 
 void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   plan_ = &plan;
-  main_ = stream_ = call.stream;
-  side_ = plan.lanes.size() > 1 ? call.side : nullptr;
+  side_ = call.side;
+  main_ = call.stream;
+  first_ = stream_ = side_ != nullptr ? side_->first_for(main_) : main_;
+  lane_ = 0;
   turns_.start(plan);
   has_told_.fill(false);
   is_marked_.fill(false);
+  engines_alone_ = call.engines_alone;
+  captured_ = call.captured;
   factor_ = call.factor;
   contributions_.clear();
   if (factor_ != nullptr) contributions_ = contributions_of(plan);
@@ -86,10 +90,12 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   copies_.clear();
   targets_.clear();
   sources_.clear();
+  longest_ = 0;
   words_.clear();
   std::fill(awaited_.begin(), awaited_.end(), 0);
   counts_ = {.streams = static_cast<uint32_t>(plan.lanes.size())};
   status_ = Status();
+  goes_behind(first_, main_);
 }
 
 void StreamMachine::set_peers(PeerBase base, std::span<const CUdeviceptr> buffers) {
@@ -100,7 +106,7 @@ void StreamMachine::set_peers(PeerBase base, std::span<const CUdeviceptr> buffer
 }
 
 Status StreamMachine::copy_first(CUdeviceptr target, CUdeviceptr source, uint64_t bytes) {
-  if (bytes > 0) (void)copy(target, source, bytes);
+  if (bytes > 0) (void)copy(target, source, bytes, false);
   return status_;
 }
 
@@ -114,7 +120,8 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
   if (plan_->scratch_bytes * plan::scratch_copies(*plan_) > addresses_.scratch_bytes) {
     return refuse(at, "more scratch memory than there is");
   }
-  if (turns_.gives_up(at.lane)) return Answer::kNotYet;
+  if (turns_.gives_up_work(at.lane)) return Answer::kNotYet;
+  if (op.source_count > 1) turns_.fold(at.lane);
   if (!go_to(at.lane)) return Answer::kFailed;
   shift_[static_cast<size_t>(Shift::kFrame)] = at.lane * addresses_.lane_bytes + at.frame.frame;
   shift_[static_cast<size_t>(Shift::kScratch)] =
@@ -126,9 +133,11 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
   const bool is_copy = op.source_count == 1 && op.mask == plan::kNoMask && !op.divide && !scales;
   if (!is_copy) return fold(at, op, piece.length);
   const plan::Operand* targets = plan_->operands.data() + op.operands;
-  const CUdeviceptr source = address(targets[op.target_count]);
+  const plan::Operand& from = targets[op.target_count];
   for (uint32_t i = 0; i < op.target_count; ++i) {
-    const Answer answer = copy(address(targets[i]), source, piece.length * plan_->element_bytes);
+    const bool crosses = is_elsewhere(from.base) || is_elsewhere(targets[i].base);
+    const Answer answer =
+        copy(address(targets[i]), address(from), piece.length * plan_->element_bytes, crosses);
     if (answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
@@ -148,9 +157,18 @@ Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
   const std::span<const plan::Operand> sources = sources_of(*plan_, op);
   for (uint32_t i = 0; i < op.source_count; ++i) fold.sources[i] = address(sources[i]);
   set_factors(at, op, fold);
-  if (!put_fold(fold)) return Answer::kFailed;
+  const uint64_t bytes = count * plan_->element_bytes;
+  bool fetches = false;
+  for (const plan::Operand& source : sources) {
+    counts_.folded_bytes += bytes;
+    if (!is_elsewhere(source.base)) continue;
+    counts_.fetched_bytes += bytes;
+    fetches = true;
+  }
+  if (!put_fold(fold, fetches)) return Answer::kFailed;
   for (uint32_t i = fold.target_count; i < op.target_count; ++i) {
-    const Answer answer = copy(address(operand[i]), fold.targets[0], count * plan_->element_bytes);
+    const bool crosses = is_elsewhere(operand[i].base) || is_elsewhere(operand[0].base);
+    const Answer answer = copy(address(operand[i]), fold.targets[0], bytes, crosses);
     if (answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
@@ -178,19 +196,27 @@ bool StreamMachine::conflicts(const AddressRange& target, const AddressRange& so
   return meets(targets_, target) || meets(targets_, source) || meets(sources_, target);
 }
 
-Answer StreamMachine::copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes) {
+bool StreamMachine::is_elsewhere(uint32_t base) const {
+  if (base < plan::register_of(Base::kFixed) || addresses_.elsewhere.empty()) return false;
+  return addresses_.elsewhere[plan::rank_of(base)];
+}
+
+Answer StreamMachine::copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes, bool crosses) {
   if (target == source) return Answer::kGoOn;
   const AddressRange to{target, target + bytes}, from{source, source + bytes};
-  if (!put_words() || (conflicts(to, from) && !put_copies())) return Answer::kFailed;
-  copies_.add(target, source, bytes);
+  if (conflicts(to, from) && !put_lists()) return Answer::kFailed;
+  copies_.add(target, source, bytes, crosses);
+  longest_ = std::max(longest_, bytes);
+  counts_.copied_bytes += bytes;
+  if (crosses) counts_.crossing_bytes += bytes;
   targets_.push_back(to);
   sources_.push_back(from);
   return Answer::kGoOn;
 }
 
 Answer StreamMachine::signal(const Position& at, uint64_t value) {
-  if (turns_.gives_up(at.lane)) return Answer::kNotYet;
-  if (!go_to(at.lane) || !put_copies()) return Answer::kFailed;
+  if (turns_.gives_up_signal(at.lane)) return Answer::kNotYet;
+  if (!go_to(at.lane) || !put_behind_copies()) return Answer::kFailed;
   words_.write_64(addresses_.counters[at.lane][addresses_.rank], value);
   has_told_[at.lane] = true;
   return Answer::kGoOn;
@@ -199,18 +225,22 @@ Answer StreamMachine::signal(const Position& at, uint64_t value) {
 Answer StreamMachine::wait(const Position& at, uint32_t member, uint32_t lane, uint64_t value) {
   uint64_t& awaited = awaited_[lane * addresses_.rings.size() + member];
   if (value <= awaited) return Answer::kGoOn;  // the stream has waited for it
-  if (!go_to(at.lane) || !put_copies() || !keep_signals_first(at.lane)) return Answer::kFailed;
+  if (!go_to(at.lane)) return Answer::kFailed;
+  if (longest_ > kOvertakenBytes && !put_lists()) return Answer::kFailed;
+  if (!keep_signals_first(at.lane)) return Answer::kFailed;
   words_.wait_at_least_64(addresses_.counters[lane][member], value);
   awaited = value;
   return Answer::kGoOn;
 }
 
 Answer StreamMachine::reached(const Position& at, uint32_t member, uint32_t lane, uint64_t value) {
+  if (gives_up_wait(at)) return Answer::kNotYet;
   turns_.wait(at.lane);
   return wait(at, member, lane, value);
 }
 
 Answer StreamMachine::passed(const Position& at, uint32_t lane, uint64_t value) {
+  if (gives_up_wait(at)) return Answer::kNotYet;
   turns_.wait(at.lane);
   if (value == 0) return Answer::kGoOn;  // nothing has ever lain there
   for (uint32_t rank = 0; rank < addresses_.rings.size(); ++rank) {
@@ -220,79 +250,95 @@ Answer StreamMachine::passed(const Position& at, uint32_t lane, uint64_t value) 
   return Answer::kGoOn;
 }
 
-// The lists are those of one stream.
+// The lists are those of one lane.
 bool StreamMachine::go_to(uint32_t lane) {
-  const CUstream stream = stream_of(lane);
-  if (stream == stream_) return true;
+  if (lane == lane_) return true;
   if (!put_lists()) return false;
-  stream_ = stream;
+  lane_ = lane;
+  stream_ = stream_of(lane);
   return true;
 }
 
 // Behind the other lane's signals, not behind what it waits for since.
 bool StreamMachine::keep_signals_first(uint32_t lane) {
-  if (side_ == nullptr || !side_->keeps_signals_first()) return true;
+  if (!captured_ || plan_->lanes.size() < 2) return true;
   for (uint32_t one = 0; one < plan_->lanes.size(); ++one) {
     if (!mark_signals(one)) return false;
     if (one == lane || !is_marked_[one]) continue;
     is_marked_[one] = false;
-    if (!put_words() || !keep(side_->follow(stream_, one))) return false;
+    if (!put_words() || !follow(stream_, one)) return false;
   }
   return true;
 }
 
-// The lists are empty, or hold the signals of the lane whose stream they are for.
+// Signals are never behind copies in the lists, so the words alone need be put.
 bool StreamMachine::mark_signals(uint32_t lane) {
   if (!has_told_[lane]) return true;
   has_told_[lane] = false;
   is_marked_[lane] = true;
-  return put_words() && keep(side_->mark(lane, stream_of(lane)));
+  return put_words() && mark(lane, stream_of(lane));
 }
 
 void StreamMachine::fork() {
-  if (side_ == nullptr || !put_lists()) return;
-  if (keep(side_->mark(0, main_))) keep(side_->follow(side_->get(), 0));
+  if (!has_second() || !put_lists()) return;
+  if (keep(side_->mark(0, first_))) keep(side_->follow(side_->get(), 0));
 }
 
 void StreamMachine::join() {
-  if (side_ == nullptr || !go_to(0) || !put_lists()) return;
-  if (keep(side_->mark(1, side_->get()))) keep(side_->follow(main_, 1));
+  if (!has_second() || !go_to(0) || !put_lists()) return;
+  if (keep(side_->mark(1, side_->get()))) keep(side_->follow(first_, 1));
+}
+
+// The caller's stream and that of the first lane.
+bool StreamMachine::goes_behind(CUstream behind, CUstream before) {
+  if (behind == before) return true;
+  return keep(side_->mark(0, before)) && keep(side_->follow(behind, 0));
 }
 
 Status StreamMachine::finish(CUdeviceptr word, uint64_t value) {
-  if (!status_.ok() || !put_copies()) return status_;
+  if (!status_.ok() || !put_behind_copies()) return status_;
   words_.write_64(word, value);
-  put_words();
+  if (put_words()) goes_behind(main_, first_);
   return status_;
 }
 
 bool StreamMachine::put_copies() {
   if (copies_.size() == 0) return true;
   counts_.copies += copies_.size();
+  counts_.crossing += copies_.crossing();
   ++counts_.batches;
-  if (cuda_ != nullptr) keep(copies_.submit(*cuda_, stream_));
+  if (cuda_ != nullptr) {
+    const bool beside = copies_.size() > 1 && side_ != nullptr && captured_;
+    keep(beside ? side_->put_beside(stream_, copies_)
+                : copies_.submit(*cuda_, stream_, engines_alone_));
+  }
   copies_.clear();
   targets_.clear();
   sources_.clear();
+  longest_ = 0;
   return status_.ok();
 }
 
 bool StreamMachine::put_words() {
   if (words_.size() == 0) return true;
   counts_.operations += words_.size();
+  counts_.waits += words_.waits();
   ++counts_.groups;
   if (cuda_ != nullptr) keep(words_.submit(*cuda_, stream_));
   words_.clear();
   return status_.ok();
 }
 
-bool StreamMachine::put_fold(const FoldParameters& fold) {
-  if (!put_copies() || !put_words()) return false;
+bool StreamMachine::put_fold(const FoldParameters& fold, bool crosses) {
+  if (!put_lists()) return false;
   ++counts_.kernels;
   if (kernels_ != nullptr) {
-    counts_.most_ctas = std::max(counts_.most_ctas, kernels_->blocks_of(plan_->type, fold.count));
+    const uint32_t blocks = kernels_->blocks_of(plan_->type, fold.count, crosses);
+    counts_.most_ctas = std::max(counts_.most_ctas, blocks);
   }
-  if (cuda_ != nullptr) keep(kernels_->launch(plan_->type, plan_->operation, fold, stream_));
+  if (cuda_ != nullptr) {
+    keep(kernels_->launch(plan_->type, plan_->operation, fold, crosses, stream_));
+  }
   return status_.ok();
 }
 

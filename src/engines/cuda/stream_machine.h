@@ -15,7 +15,11 @@
 // of them are kernels, too.
 //
 // Copies of one batch run in any order, so a copy that touches what another one of the batch writes
-// begins a new batch; and a batch ends before every operation on a word.
+// begins a new batch; and a batch ends before every signal, and every kernel. Waits overtake the
+// copies that no signal stands between, so that these are one batch, whichever peers they read: for
+// others it makes no difference when a rank waits, only when it signals. Copies of more than
+// kOvertakenBytes are not overtaken: they are worth their own call, and what comes from a peer that
+// is early need not wait for one that is late.
 //
 // Threads: one at a time. Contexts: the stream's is current. Errors: status() after kFailed; some
 // of the plan may be in the stream then.
@@ -48,8 +52,9 @@ struct DeviceAddresses {
   uint32_t rank = 0;
   std::vector<CUdeviceptr> rings;                                       // by rank
   std::array<std::vector<CUdeviceptr>, exec::kDeviceLanes> counters{};  // by lane and rank
-  uint64_t lane_bytes = 0;  // of a ring: the next lane's part begins there
-  CUdeviceptr scratch = 0;  // of this rank
+  std::vector<bool> elsewhere{};  // by rank: its ring is not on this rank's device; empty: all are
+  uint64_t lane_bytes = 0;        // of a ring: the next lane's part begins there
+  CUdeviceptr scratch = 0;        // of this rank
   uint64_t scratch_bytes = 0;
 };
 
@@ -61,12 +66,15 @@ struct StreamCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   // By rank, where plans read what peers have not staged; empty: none does.
   std::span<const CUdeviceptr> inputs{}, outputs{};
-  const SideStream* side = nullptr;  // of the second lane; null: `stream` has all lanes
+  SideStream* side = nullptr;  // null: `stream` has all lanes, and takes lists of copies
+  bool engines_alone = false;  // exec::StreamedCall's
+  bool captured = false;       // `stream` is
 };
 
 class StreamMachine {
  public:
-  static constexpr uint64_t kSlicesATurn = 1;
+  static constexpr uint64_t kSlicesATurn = plan::LaneTurns::kSlices;
+  static constexpr uint64_t kOvertakenBytes = 32 << 20;
 
   /// `cuda` null: nothing is put anywhere, only counted. `kernels` null: it refuses to fold, unless
   /// it only counts, which then does not count thread blocks. Both outlive it.
@@ -126,21 +134,35 @@ class StreamMachine {
   CUdeviceptr address(const plan::Operand& operand) const {
     return registers_[operand.base] + operand.offset + shift_[static_cast<uint32_t>(operand.shift)];
   }
-  plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes);
+  bool is_elsewhere(uint32_t base) const;
+  plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes, bool crosses);
   plan::Answer fold(const plan::Position& at, const plan::Op& op, uint64_t count);
   void set_factors(const plan::Position& at, const plan::Op& op, FoldParameters& fold) const;
   plan::Answer wait(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
   CUstream stream_of(uint32_t lane) const {
-    return lane > 0 && side_ != nullptr ? side_->get() : main_;
+    return lane > 0 && side_ != nullptr ? side_->get() : first_;
+  }
+  bool gives_up_wait(const plan::Position& at) {
+    return at.phase == plan::Phase::kSlices && turns_.gives_up_wait(at.lane);
   }
   bool go_to(uint32_t lane);
   bool keep_signals_first(uint32_t lane);
   bool mark_signals(uint32_t lane);
-  bool put_lists() { return put_copies() && put_words(); }
+  // Waits are put first; no signal is added while there are copies.
+  bool put_lists() { return put_words() && put_copies(); }
+  bool put_behind_copies() { return copies_.size() == 0 || put_lists(); }
   bool conflicts(const AddressRange& target, const AddressRange& source) const;
   bool put_copies();
+  bool goes_behind(CUstream behind, CUstream before);
+  bool has_second() const { return side_ != nullptr && plan_->lanes.size() > 1; }
+  bool mark(uint32_t lane, CUstream stream) {
+    return side_ == nullptr || keep(side_->mark(lane, stream));
+  }
+  bool follow(CUstream stream, uint32_t lane) {
+    return side_ == nullptr || keep(side_->follow(stream, lane));
+  }
   bool put_words();
-  bool put_fold(const FoldParameters& fold);
+  bool put_fold(const FoldParameters& fold, bool crosses);
   bool keep(Status status) {  // the first error
     if (status_.ok()) status_ = std::move(status);
     return status_.ok();
@@ -150,8 +172,10 @@ class StreamMachine {
   const FoldKernels* const kernels_;
   const DeviceAddresses addresses_;
   const plan::Plan* plan_ = nullptr;
-  CUstream main_ = nullptr, stream_ = nullptr;  // the caller's; that of the lists
-  const SideStream* side_ = nullptr;
+  // The caller's; that of the first lane; that of the lists.
+  CUstream main_ = nullptr, first_ = nullptr, stream_ = nullptr;
+  uint32_t lane_ = 0;  // of the lists
+  SideStream* side_ = nullptr;
   plan::LaneTurns turns_;
   // By lane: its last signals are not marked; they are, and the other lane is not behind the mark.
   std::array<bool, exec::kDeviceLanes> has_told_{}, is_marked_{};
@@ -161,6 +185,8 @@ class StreamMachine {
   std::array<uint64_t, 5> shift_{};        // by plan::Shift
   drivers::cuda::CopyBatch copies_;
   std::vector<AddressRange> targets_, sources_;  // of copies_
+  uint64_t longest_ = 0;                         // of copies_, in bytes
+  bool engines_alone_ = false, captured_ = false;
   drivers::cuda::MemoryOps words_;
   std::vector<uint64_t> awaited_;
   exec::DeviceCounts counts_;

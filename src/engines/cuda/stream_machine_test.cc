@@ -75,8 +75,9 @@ TEST(StreamMachine, PutsOneBatchOfCopiesBehindEachHandOver) {
   ASSERT_EQ(set.plans[0].slices, 1u);
   const exec::DeviceCounts counts = count(set.plans[0], 0);
   EXPECT_EQ(counts.copies, kRanks + 1u);  // into the ring, its own block, a pull from each peer
-  EXPECT_LE(counts.batches, kRanks + 1u);
+  EXPECT_EQ(counts.batches, 2u) << "what goes into the ring, and all that is pulled";
   EXPECT_GE(counts.operations, kRanks + 1u);  // a signal, a wait for each peer, the slice's end
+  EXPECT_EQ(counts.groups, 2u) << "the signal and all waits; the slice's end and the last word";
 }
 
 TEST(StreamMachine, PutsSliceBehindSlice) {
@@ -167,6 +168,34 @@ plan::Plan two_copies(plan::Operand second_source, plan::Operand second_target) 
   }
   plan.lanes.push_back({.engine = plan::Engine::kDevice, .begin = 0, .end = 2});
   return plan;
+}
+
+/// A pull from each of two peers, behind a wait for it.
+plan::Plan two_pulls(uint64_t bytes) {
+  plan::Plan plan = two_copies({plan::register_of(plan::PeerBase::kSlot, 1)},
+                               {plan::register_of(Base::kOutput), plan::Shift::kNone, bytes});
+  for (Op& op : plan.ops) op.length = bytes;
+  std::vector<Op> ops;
+  for (uint32_t i = 0; i < 2; ++i) {
+    Op wait;
+    wait.code = OpCode::kWait;
+    wait.peer = i + 1;
+    wait.value = 1;
+    ops.push_back(wait);
+    ops.push_back(plan.ops[i]);
+  }
+  plan.ops = ops;
+  plan.lanes[0].end = 4;
+  return plan;
+}
+
+TEST(StreamMachine, WaitsOvertakeCopiesUnlessTheseAreVeryLong) {
+  const exec::DeviceCounts together = count(two_pulls(StreamMachine::kOvertakenBytes), 0);
+  EXPECT_EQ(together.batches, 1u);
+  EXPECT_EQ(together.groups, 2u) << "both waits; the last word";
+  const exec::DeviceCounts alone = count(two_pulls(StreamMachine::kOvertakenBytes + 1), 0);
+  EXPECT_EQ(alone.batches, 2u);
+  EXPECT_EQ(alone.groups, 3u);
 }
 
 TEST(StreamMachine, CopiesThatTouchEachOtherAreInDifferentBatches) {

@@ -112,7 +112,7 @@ CUresult softdev_copy_batch_130(CUdeviceptr* targets, CUdeviceptr* sources, size
       return kErrorInvalidValue;
     }
     std::vector<Copy> copies;
-    size_t which = 0;
+    size_t which = 0, overlapping = 0;
     for (size_t i = 0; i < how_many; ++i) {
       const bool more = which + 1 < attributes_given;
       if (more && firsts[which + 1] <= firsts[which]) return kErrorInvalidValue;
@@ -123,8 +123,10 @@ CUresult softdev_copy_batch_130(CUdeviceptr* targets, CUdeviceptr* sources, size
         return kErrorInvalidValue;
       }
       copies.push_back({targets[i], sources[i], bytes[i], given.srcAccessOrder});
+      overlapping += given.flags & kCopyOverlapsCompute;
     }
     count(&SoftdevStatistics::batches, 1);
+    count(&SoftdevStatistics::overlapping_copies, overlapping);
     return submit_copies(stream, std::move(copies));
   });
 }
