@@ -33,13 +33,13 @@ T must(Result<T> result) {
   return std::move(result).value();
 }
 
-struct Connection {
+struct SocketPair {
   KeptFd ends[2];
 };
 
-Connection connect_loopback() {
+SocketPair connect_loopback() {
   const KeptFd listener = must(listen_on(must(parse_endpoint("127.0.0.1", 0))));
-  Connection connection;
+  SocketPair connection;
   connection.ends[0] = must(dial(must(local_endpoint(listener.get()))));
   wait_ready(listener.get(), POLLIN, kNoDeadline);
   connection.ends[1] =
@@ -84,7 +84,11 @@ class BarePipe final : public Pipe {
 
 class LinkPipe final : public Pipe {
  public:
-  LinkPipe(KeptFd fd, int rank) : link_(rank, 1 - rank, "loopback") { link_.adopt(std::move(fd)); }
+  LinkPipe(KeptFd fd, int rank)
+      : link_({rank, 1 - rank, "loopback", kChannel.communicator, kChannel.epoch, {}},
+              std::make_shared<Connection>(member_of(rank), member_of(1 - rank))) {
+    link_.connection()->adopt(link_, std::move(fd), {});
+  }
   void write(const std::vector<std::byte>& data) override {
     const transport::ConstBuffer piece{data.data(), data.size()};
     const uint64_t ticket = link_.send(kChannel, kSignature, {&piece, 1});
@@ -106,6 +110,7 @@ class LinkPipe final : public Pipe {
     const transport::Buffer piece{data.data(), data.size()};
     return link_.receive(kChannel, kSignature, {&piece, 1});
   }
+  static MemberId member_of(int rank) { return {{1, 1}, static_cast<uint32_t>(rank)}; }
   void finish(uint64_t ticket) {
     while (!link_.received(ticket)) link_.progress();
   }
@@ -149,8 +154,8 @@ double median(std::vector<double> values) {
 
 void compare(benchmark::State& state, const Bench& bench) {
   constexpr int kRounds = 25;
-  Connection bare = connect_loopback();
-  Connection tutti = connect_loopback();
+  SocketPair bare = connect_loopback();
+  SocketPair tutti = connect_loopback();
   const std::unique_ptr<Pipe> near[2] = {std::make_unique<BarePipe>(std::move(bare.ends[0])),
                                          std::make_unique<LinkPipe>(std::move(tutti.ends[0]), 0)};
   const std::unique_ptr<Pipe> far[2] = {std::make_unique<BarePipe>(std::move(bare.ends[1])),

@@ -63,6 +63,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   self.communicator = founding.communicator;
   self.key = founding.key;
   self.id = {process.id(), founding.member_number};
+  self.endpoint = &process.endpoint();
   self.host_id = bootstrap::host_id(environment);
   const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
   if (!chosen.ok()) return chosen.status();

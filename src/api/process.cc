@@ -26,6 +26,16 @@ Slot& slot() {
   return *slot;
 }
 
+transport::Endpoint::Server served_by(bootstrap::Watch& watch) {
+  const auto attend = [&watch](int fd, std::function<void()> visit) {
+    return watch.attend(fd, bootstrap::Watch::News::kInput, [visit = std::move(visit)] {
+      visit();
+      return uint64_t{0};
+    });
+  };
+  return {attend, [&watch](int fd) { watch.remove(fd); }};
+}
+
 void before_fork() {
   slot().mutex.lock();
   if (slot().process != nullptr) slot().process->hold_handles();
@@ -93,6 +103,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
   if (!watch.ok()) return watch.status();
   made->watch_ = std::move(watch).value();
+  made->endpoint_ = std::make_unique<transport::Endpoint>(served_by(*made->watch_));
   made->has_barrier_ = prepare_process_barrier();
   (void)registry::algorithms();  // a static, which is made while no fork can come beside it
   tell_start(made->config_, *made->log_);

@@ -1,5 +1,5 @@
 // The one process-wide object, because a C API has no other place for what communicators share: the
-// configuration, the log, the thread that watches peers, the engine thread.
+// configuration, the log, the thread that watches peers, the endpoint, the engine thread.
 //
 // Threads: current() and the accessors from any. Lifetime: made at the first use. Threads do not
 // survive a fork, and the arenas are shared with the parent, so a forked child makes its own object
@@ -25,6 +25,7 @@
 #include "src/bootstrap/watch.h"
 #include "src/exec/device.h"
 #include "src/transport/arena.h"
+#include "src/transport/endpoint.h"
 
 namespace tutti::api {
 
@@ -45,6 +46,7 @@ class Process {
   /// Started at the first use.
   Result<comm::StreamEngine*> engine();
   comm::Attendant& attendant() { return attendant_; }
+  transport::Endpoint& endpoint() { return *endpoint_; }
   Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
@@ -93,7 +95,8 @@ class Process {
   ProcessId id_;  // random
   std::unique_ptr<DescriptorRoom> descriptors_;
   std::unique_ptr<bootstrap::Watch> watch_;
-  bool has_barrier_ = false;  // prepare_process_barrier()
+  std::unique_ptr<transport::Endpoint> endpoint_;  // watch_ serves it
+  bool has_barrier_ = false;                       // prepare_process_barrier()
   comm::Attendant attendant_;
   Lounge lounge_;
   Turns launches_;

@@ -62,11 +62,32 @@ Status Attendant::join(uint64_t ticket) {
   if (fd < 0) return {};
   charge.fd = fd;
   charge.moves = access.moves();
-  Status status =
-      watch_->attend(fd, Watch::News::kInput, [this, &charge] { return visit(charge); });
+  const bool is_moved = std::any_of(charges_.begin(), charges_.end(), [&](const auto& entry) {
+    return entry.second.moves_connection && entry.second.fd == fd;
+  });
+  Status status = is_moved ? Status() : watch(charge);
   if (!status.ok()) charge.fd = -1;
   if (access.has_output()) watch_->hear_output(charge.fd);
   return status;
+}
+
+// Under mutex_.
+Status Attendant::watch(Charge& charge) {
+  Status status =
+      watch_->attend(charge.fd, Watch::News::kInput, [this, &charge] { return visit(charge); });
+  charge.moves_connection = status.ok();
+  return status;
+}
+
+// Nobody moves the connection any more: another link that shares it does, if there is one.
+void Attendant::hand_over(int fd) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [ticket, charge] : charges_) {
+    if (charge.fd != fd || !charge.link->status().ok()) continue;
+    const Status status = watch(charge);
+    if (!status.ok() && charge.report) charge.report(status);
+    return;
+  }
 }
 
 void Attendant::leave(transport::Link& link) {
@@ -79,7 +100,10 @@ void Attendant::leave(transport::Link& link) {
     if (found == charges_.end()) return;
     charge = charges_.extract(found);
   }
-  watch_->remove(charge.mapped().fd);
+  const Charge& ended = charge.mapped();
+  if (!ended.moves_connection) return;
+  watch_->remove(ended.fd);
+  hand_over(ended.fd);
 }
 
 // On the watch's thread.
@@ -88,7 +112,15 @@ uint64_t Attendant::visit(Charge& charge) {
   transport::OneSided& access = *charge.link->one_sided();
   // Where nothing moves though there was something, a call is at it.
   const bool moved = access.moves() == charge.moves && stream.progress();
-  if (!charge.link->status().ok()) return Watch::kForEver;
+  if (!charge.link->status().ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      charge.moves_connection = false;
+    }
+    watch_->remove(charge.fd);
+    hand_over(charge.fd);
+    return Watch::kForEver;
+  }
   if (!moved) {
     // The thread that held the link may not write on.
     if (access.has_output()) watch_->hear_output(charge.fd);

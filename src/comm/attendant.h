@@ -4,6 +4,7 @@
 // It is a watch (bootstrap/watch.h) of the links' descriptors. A link that others have moved since
 // the last visit is left to them for a while: then a collective whose bytes come by the same socket
 // does not pay for a second poller. Input that they leave behind is found at the end of the rest.
+// Of links that share a connection one is moved, which moves the others, too.
 //
 // Owns: the thread, from the first attend() on. Threads: attend() and leave() from any; leave()
 // returns when the thread is not in the link and will not be. Errors: kSystemError; a link that is
@@ -36,14 +37,17 @@ class Attendant {
   struct Charge {
     transport::Link* link = nullptr;
     Report report;
-    int fd = -1;         // -1: not connected yet
-    uint64_t moves = 0;  // at the last visit
+    int fd = -1;                    // -1: not connected yet
+    bool moves_connection = false;  // in the watch; of links that share a connection one is
+    uint64_t moves = 0;             // at the last visit
     uint64_t rest_ns = 0;
   };
 
   Status join(uint64_t ticket);
   void settled(uint64_t ticket);
   uint64_t visit(Charge& charge);
+  Status watch(Charge& charge);
+  void hand_over(int fd);
 
   std::mutex mutex_;
   std::unique_ptr<bootstrap::Watch> watch_;

@@ -69,6 +69,7 @@ class FakeLink final : public transport::Link,
     ASSERT_EQ(write(bell_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
   }
   void take_descriptor_of(const FakeLink& other) { descriptor_ = other.descriptor_; }
+  void have_no_descriptor() { descriptor_ = 1 << 20; }
   /// As calls do that leave bytes behind which came later.
   void move_for_a_call() { moved_.fetch_add(1); }
   /// As a call would that has left an answer unsent.
@@ -161,20 +162,52 @@ TEST(Attendant, LeavesALinkToTheCallsThatMoveIt) {
 }
 
 TEST(Attendant, SaysThatALateLinkCannotBeAttended) {
-  FakeLink link, twin;
+  FakeLink link;
   link.idle.store(true);
   Attendant attendant;
   std::string said;
   ASSERT_TRUE(attendant.attend(link, [&](const Status& why) { said = why.message(); }).ok());
-  link.take_descriptor_of(twin);
-  ASSERT_TRUE(attendant.attend(twin, {}).ok());
+  link.have_no_descriptor();
   link.idle.store(false);
   link.settled();
   EXPECT_NE(said.find("cannot watch descriptor"), std::string::npos) << said;
   attendant.leave(link);
-  twin.ring();
-  EXPECT_TRUE(eventually([&] { return twin.taken.load() == 1; }));
-  attendant.leave(twin);
+}
+
+TEST(Attendant, OfLinksThatShareAConnectionOneIsMoved) {
+  FakeLink first, second;
+  second.take_descriptor_of(first);
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(first, {}).ok());
+  ASSERT_TRUE(attendant.attend(second, {}).ok());
+  first.ring();
+  EXPECT_TRUE(eventually([&] { return first.taken.load() == 1; }));
+  EXPECT_EQ(second.visits.load(), 0u);
+  attendant.leave(second);  // which was not moved
+  first.ring();
+  EXPECT_TRUE(eventually([&] { return first.taken.load() == 2; }));
+  attendant.leave(first);
+}
+
+TEST(Attendant, AnotherLinkIsMovedWhereTheFirstOneEndsOrFails) {
+  for (const bool fails : {true, false}) {
+    FakeLink first, second;
+    second.take_descriptor_of(first);
+    Attendant attendant;
+    ASSERT_TRUE(attendant.attend(first, {}).ok());
+    ASSERT_TRUE(attendant.attend(second, {}).ok());
+    if (fails) {
+      first.broken.store(true);
+    } else {
+      attendant.leave(first);
+    }
+    EXPECT_TRUE(eventually([&] {
+      first.ring();
+      return second.visits.load() > 0;
+    })) << fails;
+    if (fails) attendant.leave(first);
+    attendant.leave(second);
+  }
 }
 
 TEST(Attendant, SendsTheAnswersThatACallHasLeft) {

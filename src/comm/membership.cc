@@ -139,6 +139,7 @@ Membership::~Membership() {
 }
 
 void Membership::stop_serving() {
+  for (const auto& transport : transports_) transport->stop_serving();
   for (const int fd : served_) options_.watch->remove(fd);
   served_.clear();
 }
@@ -230,6 +231,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
   }
   members_ = group::number_members(members_);
   self_.id = members_[static_cast<size_t>(rank())];
+  self_.members = members_;
   return {};
 }
 

@@ -28,9 +28,6 @@ constexpr uint64_t kRestNs = 10'000'000;
 // Input may come as fast as it is read, and this thread watches for all communicators.
 constexpr uint64_t kVisitNs = 500'000;
 constexpr uint64_t kShortRestNs = 1'000'000;
-// A call's thread is reading what a peer sent before it hung up.
-constexpr uint64_t kLookAgainNs = 1'000'000;
-constexpr int kMostLooks = 100;
 // How long who leaves waits for peers that have not answered its calls: these may be stopped.
 constexpr uint64_t kMeetingNs = 1'000'000'000;
 
@@ -85,6 +82,7 @@ void PeerWatch::listen_to_all() {
       other.stream->on_note([this, rank](transport::ChannelId id) {
         if (is_mine(id)) bell_.ring(rank);
       });
+      other.link->on_failed([this, rank] { bell_.ring(rank); });
     }
     other.link->on_settled([this, rank] { settled(rank); });
   }
@@ -96,6 +94,7 @@ PeerWatch::~PeerWatch() {
   for (const Contact& peer : contacts_) {
     if (peer.stream == nullptr) continue;
     peer.stream->on_note({});
+    peer.link->on_failed({});
   }
   for (int fd : watched_) watch_.remove(fd);
   if (has_failed()) return;
@@ -169,9 +168,12 @@ void PeerWatch::settled(int rank) {
   if (known) other.stream->tell(stall_.channel(kNewsLane), news_of(*known));
 }
 
+// Streams of several communicators may share a connection, so the end of one need not hang up:
+// on_failed() tells.
 Status PeerWatch::watch_connection(int rank, int fd) {
-  Status status = watch(fd, Watch::News::kHangUp, [this, rank] { return hung_up(rank); });
-  if (!status.ok() || contact(rank).stream == nullptr) return status;
+  if (contact(rank).stream == nullptr) {
+    return watch(fd, Watch::News::kHangUp, [this, rank] { return left_host(rank); });
+  }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = rank;
@@ -199,7 +201,7 @@ void PeerWatch::hear_stream(int rank) {
   const bool is_read =
       attended_.load(std::memory_order_acquire) && other.link->one_sided() != nullptr;
   if (!is_read) other.stream->progress();
-  // It would have news for ever. hung_up() looks after it.
+  // It would have news for ever.
   if (!other.link->status().ok()) {
     epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
   }
@@ -215,7 +217,10 @@ uint64_t PeerWatch::answer() {
 // ---- notes --------------------------------------------------------------------------------------
 
 uint64_t PeerWatch::read_notes() {
-  for (int rank : bell_.answer()) listen(rank);
+  for (int rank : bell_.answer()) {
+    listen(rank);
+    if (!contact(rank).link->status().ok()) hung_up(rank);
+  }
   return 0;
 }
 
@@ -247,26 +252,21 @@ bool PeerWatch::has_left(int rank) const {
          note.small[0] == static_cast<uint32_t>(NewsKind::kLeaves);
 }
 
-uint64_t PeerWatch::hung_up(int rank) {
+uint64_t PeerWatch::left_host(int rank) {
   if (over_.load(std::memory_order_acquire)) return 0;
   const Contact& other = contact(rank);
-  if (other.stream == nullptr) {
-    hear_host();  // who gave up before it left in good order has said so
-    if (other.link->status().ok()) return 0;
-    const uint64_t word = other.words.failed->load(std::memory_order_acquire);
-    lost(Loss::read(word, contacts_.size()).value_or(Loss{rank, {}}));
-    return 0;
-  }
-  while (other.stream->progress()) {  // its last words; it sends no more
-  }
-  const Status status = other.link->status();
-  const bool understood = !status.ok() || has_left(rank);
-  if (!understood && ++heard_[static_cast<size_t>(rank)].looks < kMostLooks) return kLookAgainNs;
-  if (has_left(rank)) return 0;
-  // Any other failure is the calls' own affair: they differ.
-  if (!status.ok() && status.code() != Code::kRemoteError) return 0;
-  lost({rank, stall_.cause_told_by(static_cast<uint32_t>(rank))});
+  hear_host();  // who gave up before it left in good order has said so
+  if (other.link->status().ok()) return 0;
+  const uint64_t word = other.words.failed->load(std::memory_order_acquire);
+  lost(Loss::read(word, contacts_.size()).value_or(Loss{rank, {}}));
   return 0;
+}
+
+void PeerWatch::hung_up(int rank) {
+  if (over_.load(std::memory_order_acquire) || has_left(rank)) return;
+  // Any other failure is the calls' own affair: they differ.
+  if (contact(rank).link->status().code() != Code::kRemoteError) return;
+  lost({rank, stall_.cause_told_by(static_cast<uint32_t>(rank))});
 }
 
 // A rank of this host that gives up cannot wake this control thread; it leaves a word in the arena.

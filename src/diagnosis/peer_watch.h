@@ -64,7 +64,6 @@ class PeerWatch {
     uint64_t asked = 0;
     uint64_t last = 0;
     uint64_t visit = 0;  // the last one that came to its stream
-    int looks = 0;       // at a hang-up that is not understood
   };
 
   Status open();
@@ -73,7 +72,8 @@ class PeerWatch {
   Status start_timer();
   void settled(int peer);
   Status watch_connection(int peer, int fd);
-  uint64_t hung_up(int peer);
+  uint64_t left_host(int peer);
+  void hung_up(int peer);
   uint64_t hear_streams();
   void hear_stream(int peer);
   uint64_t read_notes();

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/base/member_id.h"
 #include "src/transport/arena.h"
@@ -15,6 +16,8 @@ namespace tutti::transport {
 
 using JobKey = std::array<uint8_t, 32>;
 
+class Endpoint;
+
 struct Member {
   int rank = 0;
   int ranks = 1;
@@ -22,7 +25,12 @@ struct Member {
   uint32_t epoch = 0;
   std::string host_id;  // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
   MemberId id;          // equal processes: both are threads of it
-  JobKey key{};         // authenticates every connection; never logged, never in a card
+  // By rank, once all cards are read: two members that meet again share what they have in common.
+  // Empty: these ranks share nothing with those of other communicators.
+  std::vector<MemberId> members;
+  // Of the process; null: the transports made from this have nothing in common with others.
+  Endpoint* endpoint = nullptr;
+  JobKey key{};  // authenticates every connection; never logged, never in a card
   const Arena* arena = nullptr;
   // For stream transports: the numeric address to listen on, and for how long a peer's host may
   // acknowledge nothing until it is taken for gone.

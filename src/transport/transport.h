@@ -247,6 +247,10 @@ class Link {
   /// will be: at once if it has, otherwise from within Transport::serve(). It may not call the
   /// transport, nor end the link.
   virtual void on_settled(std::function<void()> call) { call(); }
+  /// `hook` runs once when the link fails after it was connected, also where its connection goes
+  /// on for others and so does not hang up; at once if it has. It runs in any thread, under locks
+  /// of the link, and calls nothing of it. Empty: none, and then it runs no more.
+  virtual void on_failed(std::function<void()> hook) { (void)hook; }
 };
 
 class Transport {
@@ -276,9 +280,12 @@ class Transport {
                                                 const Patience& patience) = 0;
 
   /// Where links connect at their first use, somebody must let peers in and call them: serve(),
-  /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must.
+  /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must,
+  /// or the process's endpoint does.
   virtual int service_fd() const { return -1; }
   virtual void serve() {}
+  /// Nobody is called or let in any more, and nothing that Link::on_settled() was given runs.
+  virtual void stop_serving() {}
 
   static constexpr size_t kMaxCardBytes = 512;
 };

@@ -121,7 +121,7 @@ Transcript record() {
     _exit(0);
   }
   const transport::JobKey key = secret();
-  transport::door::Greeting greeting(acceptor[1], key, identity(0, -1));
+  transport::door::Greeting greeting(acceptor[1], transport::door::one_lock(key, identity(0, -1)));
   Transcript transcript;
   for (const size_t bytes : {transport::door::kHelloBytes, transport::door::kProofBytes}) {
     const std::string said = take(caller[0], bytes);
@@ -228,7 +228,8 @@ std::vector<std::string> corpus_stream() {
 bool run_handshake(Bytes input) {
   const transport::JobKey key = secret();
   Wire calling(input);
-  transport::door::Greeting greeting(calling.ours.get(), key, identity(0, -1));
+  transport::door::Greeting greeting(calling.ours.get(),
+                                     transport::door::one_lock(key, identity(0, -1)));
   const Result<bool> admitted = greeting.advance();
   require(!admitted.ok() || !admitted.value(), "nobody comes in without the key");
   require(greeting.rank() < 0, "nobody comes in without the key");

@@ -18,5 +18,11 @@ TEST(Connections, SixtyFourRanks) { expect_connections("64", "1"); }
 TEST(Connections, EightRanksAtOnce) { expect_connections("8", "0"); }
 TEST(Connections, SixtyFourRanksAtOnce) { expect_connections("64", "0"); }
 
+// With 50 communicators as with one; and when some end, fail or are aborted.
+TEST(Connections, AreSharedByCommunicators) {
+  const auto outcome = testing_support::run_program("shared_connections", {}, 300);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
 }  // namespace
 }  // namespace tutti::ranks_test

@@ -51,6 +51,7 @@ class SparseLink final : public transport::Link, public transport::Stream {
     const std::lock_guard lock(mutex_);
     call_ = std::move(call);
   }
+  void on_failed(std::function<void()> hook) override { inner_->on_failed(std::move(hook)); }
   /// Wants the connection here if the other side wanted it.
   void look() {
     if (connected() && !wanted_.exchange(true)) inner_->want();
@@ -118,6 +119,7 @@ class Lent final : public transport::Link {
   void want() override { link_->want(); }
   State state() const override { return link_->state(); }
   void on_settled(std::function<void()> call) override { link_->on_settled(std::move(call)); }
+  void on_failed(std::function<void()> hook) override { link_->on_failed(std::move(hook)); }
   Status status() const override { return link_->status(); }
   int liveness_fd() const override { return link_->liveness_fd(); }
 
@@ -159,6 +161,7 @@ class Sparse final : public transport::Transport {
   }
 
   int service_fd() const override { return set_.get(); }
+  void stop_serving() override { inner_->stop_serving(); }
   void serve() override {
     uint64_t ticks = 0;
     [[maybe_unused]] const ssize_t bytes = read(timer_.get(), &ticks, sizeof ticks);

@@ -14,8 +14,10 @@
 namespace tutti::transports::tcp {
 namespace {
 
-// Tags of the poll set below those of peers.
-constexpr uint64_t kTimer = 0, kGate = 1, kFirstPeer = 2;
+using transport::door::CallAnswer;
+
+// Tags of the poll set: this one, small numbers of doors, and addresses of connections.
+constexpr uint64_t kTimer = 0;
 
 constexpr uint64_t kCallPatienceNs = transport::door::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
@@ -25,80 +27,38 @@ constexpr uint64_t kGateRestNs = 100'000'000;
 constexpr int kMostWithoutSocket = 16;
 constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
-uint64_t tag_of(int peer) { return kFirstPeer + static_cast<uint64_t>(peer); }
-
-transport::door::Identity identity_of(const transport::Member& member, int peer) {
-  transport::door::Identity self;
-  self.rank = member.rank;
-  self.peer = peer;
-  self.communicator = member.communicator;
-  self.epoch = member.epoch;
-  self.purpose = transport::door::Purpose::kTcp;
-  return self;
-}
+uint64_t tag_of(const Connection& connection) { return reinterpret_cast<uint64_t>(&connection); }
 
 }  // namespace
 
-Connector::Connector(const transport::Member& member, const TcpCard& self, KeptFd listener,
-                     KeptFd timer, std::unique_ptr<PollSet> set)
-    : member_(member),
-      self_(self),
+Connector::Connector(KeptFd timer, std::unique_ptr<PollSet> set, uint64_t keepalive_ns,
+                     uint64_t give_way_ns)
+    : keepalive_ns_(keepalive_ns),
+      give_way_ns_(give_way_ns),
       timer_(std::move(timer)),
-      set_(std::move(set)),
-      gate_(std::move(listener), member.key, identity_of(member, -1)),
-      peers_(static_cast<size_t>(member.ranks)) {}
+      set_(std::move(set)) {}
 
-Result<std::unique_ptr<Connector>> Connector::create(const transport::Member& member,
-                                                     const TcpCard& self, KeptFd listener,
-                                                     uint64_t give_way_ns) {
+Result<std::unique_ptr<Connector>> Connector::create(uint64_t keepalive_ns, uint64_t give_way_ns) {
   Result<std::unique_ptr<PollSet>> set = PollSet::create();
   if (!set.ok()) return set.status();
   KeptFd timer =
       KeptFd::open([] { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); });
   if (!timer.valid()) return errno_status("timerfd_create");
   std::unique_ptr<Connector> made(
-      new Connector(member, self, std::move(listener), std::move(timer), std::move(set).value()));
-  made->give_way_ns_ = give_way_ns;
+      new Connector(std::move(timer), std::move(set).value(), keepalive_ns, give_way_ns));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kTimer;
   if (epoll_ctl(made->set_->fd(), EPOLL_CTL_ADD, made->timer_.get(), &event) < 0) {
     return errno_status("epoll_ctl");
   }
-  if (Status status = made->gate_.list_in(*made->set_, kGate); !status.ok()) return status;
   return made;
 }
 
-void Connector::add(TcpLink& link, int peer, const TcpCard& card) {
-  const std::lock_guard lock(mutex_);
-  KnownPeer& entry = peers_[static_cast<size_t>(peer)];
-  entry.link = &link;
-  entry.card = card;
-  if (!entry.early.valid()) return;
-  answer(peer, std::move(entry.early));
-  arm_timer(monotonic_ns());
-}
-
-void Connector::want(int peer) {
+void Connector::look_at(Connection& connection) {
   const std::lock_guard lock(wishes_mutex_);
-  wishes_.push_back(peer);
+  wishes_.push_back(connection.weak_from_this());
   if (wishes_.size() == 1) set_timer(1);
-}
-
-void Connector::forget(int peer) {
-  const std::lock_guard lock(mutex_);
-  peers_[static_cast<size_t>(peer)].link = nullptr;
-  drop(peer);
-}
-
-Status Connector::overdue(int peer) {
-  const std::lock_guard lock(mutex_);
-  std::string text = "no answer in time";
-  if (gate_.refused() > 0) {
-    text += " (refused " + std::to_string(gate_.refused()) +
-            " other connections; the last one: " + gate_.last_refusal() + ")";
-  }
-  return explain(Status::timeout(text), peer);
 }
 
 void Connector::serve() {
@@ -106,70 +66,95 @@ void Connector::serve() {
   constexpr size_t kMostEvents = 64;
   std::array<epoll_event, kMostEvents> events;
   const uint64_t now_ns = monotonic_ns();
-  bool at_gate = gate_.earliest_expiry_ns() <= now_ns ||
-                 (gate_rests_until_ns_ > 0 && gate_rests_until_ns_ <= now_ns);
+  std::set<uint64_t> ready_doors;
   for (const epoll_event& event : set_->ready(events)) {
     const uint64_t tag = event.data.u64;
     if (tag == kTimer) {
       uint64_t times = 0;
       [[maybe_unused]] const ssize_t count = read(timer_.get(), &times, sizeof times);
-    } else if (tag == kGate) {
-      at_gate = true;
+    } else if (tag <= last_door_) {
+      ready_doors.insert(tag);
     } else {
-      const auto found = calls_.find(static_cast<int>(tag - kFirstPeer));
-      if (found != calls_.end()) step(found->first, found->second);
+      const auto found = calls_.find(reinterpret_cast<const Connection*>(tag));
+      if (found != calls_.end()) step(found->second);
     }
   }
   take_wishes();
-  if (at_gate) let_in(now_ns);
+  for (const auto& [address, door] : doors_) {
+    const bool has_rested = door->rests_until_ns > 0 && door->rests_until_ns <= now_ns;
+    const bool is_due = door->gate.earliest_expiry_ns() <= now_ns || has_rested;
+    if (is_due || ready_doors.contains(door->tag)) let_in(*door, now_ns);
+  }
   begin_calls(now_ns);
   look_after_hosts(now_ns);
   arm_timer(now_ns);
 }
 
 void Connector::take_wishes() {
-  std::vector<int> wishes;
+  std::vector<std::weak_ptr<Connection>> wishes;
   {
     const std::lock_guard lock(wishes_mutex_);
     wishes.swap(wishes_);
   }
-  const uint64_t now_ns = monotonic_ns();
-  for (const int peer : wishes) {
-    const TcpLink* link = peers_[static_cast<size_t>(peer)].link;
-    if (link == nullptr || link->state() != transport::Link::State::kWanted) continue;
-    queue(peer, calls_[peer], now_ns + (peer < member_.rank ? give_way_ns_ : 0));
+  for (const std::weak_ptr<Connection>& weak : wishes) {
+    const std::shared_ptr<Connection> connection = weak.lock();
+    if (connection == nullptr) continue;
+    connection->announce();
+    call_for_others(connection);
   }
+}
+
+void Connector::call_for_others(const std::shared_ptr<Connection>& connection) {
+  if (calls_.contains(connection.get()) || !connection->is_wanted()) return;
+  Outgoing& outgoing = calls_[connection.get()];
+  outgoing.connection = connection;
+  const bool gives_way = connection->peer() < connection->self();
+  queue(outgoing, monotonic_ns() + (gives_way ? give_way_ns_ : 0));
 }
 
 // ---- being called -------------------------------------------------------------------------------
 
-void Connector::let_in(uint64_t now_ns) {
-  if (gate_rests_until_ns_ > 0) gate_.rest(false);
+void Connector::let_in(Door& door, uint64_t now_ns) {
+  if (door.rests_until_ns > 0) door.gate.rest(false);
   std::vector<transport::door::Gate::AdmittedCaller> callers;
-  const Status status = gate_.step(callers);
-  gate_rests_until_ns_ = status.ok() ? 0 : now_ns + kGateRestNs;
-  if (!status.ok()) gate_.rest(true);
-  for (transport::door::Gate::AdmittedCaller& caller : callers)
-    answer(caller.rank, std::move(caller.fd));
+  const Status status = door.gate.step(callers);
+  door.rests_until_ns = status.ok() ? 0 : now_ns + kGateRestNs;
+  if (!status.ok()) door.gate.rest(true);
+  for (transport::door::Gate::AdmittedCaller& caller : callers) answer(std::move(caller));
 }
 
-// It holds the key, but may lie about its rank; and it may have ended since.
-void Connector::answer(int caller, KeptFd call) {
-  if (caller < 0 || caller >= member_.ranks || caller == member_.rank) return;
-  char byte = 0;
-  if (recv(call.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0) return;
-  KnownPeer& peer = peers_[static_cast<size_t>(caller)];
+// It holds the key, but may lie about its rank.
+void Connector::answer(transport::door::Gate::AdmittedCaller caller) {
+  const transport::door::Identity& wanted = caller.self;
+  const auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& one) {
+    return one.member->communicator == wanted.communicator && one.member->epoch == wanted.epoch &&
+           one.member->rank == wanted.rank && !one.quiet;
+  });
+  if (seat == seats_.end()) return;
+  if (caller.rank < 0 || caller.rank >= seat->member->ranks || caller.rank == wanted.rank) return;
+  KnownPeer& peer = seat->peers[static_cast<size_t>(caller.rank)];
   if (peer.link == nullptr) {
-    peer.early = std::move(call);  // who calls again means the newer call
+    peer.early = std::move(caller.fd);  // who calls again means the newer call
+    peer.binding = caller.binding;
     return;
   }
+  if (answer(*peer.link, std::move(caller.fd), caller.binding)) {
+    connected(*peer.link->connection());
+  }
+}
+
+bool Connector::answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding) {
+  char byte = 0;
+  if (recv(call.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0) return false;  // it has ended
   make_ready(call.get());
-  if (peer.link->answer(std::move(call), may_be_out(caller))) connected(caller);
+  Connection& connection = *link.connection();
+  return connection.answer(link, std::move(call), binding, may_be_out(connection)) ==
+         Connection::Taken::kYes;
 }
 
 // A rank that waits for a descriptor has not called yet.
-bool Connector::may_be_out(int peer) const {
-  const auto found = calls_.find(peer);
+bool Connector::may_be_out(const Connection& connection) const {
+  const auto found = calls_.find(&connection);
   return found == calls_.end() || found->second.stage != CallStage::kQueued ||
          found->second.without_socket == 0;
 }
@@ -177,25 +162,25 @@ bool Connector::may_be_out(int peer) const {
 // Where it fails, the first message shows it, as with any connection that breaks.
 void Connector::make_ready(int socket) {
   (void)make_fast(socket);
-  if (member_.keepalive_ns == kNoDeadline) return;
-  (void)keep_alive(socket, member_.keepalive_ns);
-  next_look_ns_ = std::min(next_look_ns_, monotonic_ns() + member_.keepalive_ns / kLooks);
+  if (keepalive_ns_ == kNoDeadline) return;
+  (void)keep_alive(socket, keepalive_ns_);
+  next_look_ns_ = std::min(next_look_ns_, monotonic_ns() + keepalive_ns_ / kLooks);
 }
 
 void Connector::look_after_hosts(uint64_t now_ns) {
   if (now_ns < next_look_ns_) return;
-  next_look_ns_ = now_ns + member_.keepalive_ns / kLooks;
-  for (const KnownPeer& peer : peers_) {
-    if (peer.link != nullptr) peer.link->check_host(member_.keepalive_ns);
+  next_look_ns_ = now_ns + keepalive_ns_ / kLooks;
+  for (const auto& [ends, weak] : connections_) {
+    if (const auto connection = weak.lock()) connection->check_host(keepalive_ns_);
   }
-  std::vector<int> silent;
-  for (const auto& [peer, outgoing] : calls_) {
+  std::vector<const Connection*> silent;
+  for (const auto& [connection, outgoing] : calls_) {
     const int fd = reached_by(outgoing);
-    if (fd >= 0 && is_silent(fd, member_.keepalive_ns)) silent.push_back(peer);
+    if (fd >= 0 && is_silent(fd, keepalive_ns_)) silent.push_back(connection);
   }
   // Another call of it would wait as long again.
-  for (const int peer : silent) {
-    fail(peer, Status::system_error(silence_text(member_.keepalive_ns)));
+  for (const Connection* connection : silent) {
+    fail(calls_.at(connection), Status::system_error(silence_text(keepalive_ns_)));
   }
 }
 
@@ -206,37 +191,38 @@ int Connector::reached_by(const Outgoing& outgoing) {
   return outgoing.socket.get();
 }
 
-void Connector::connected(int peer) {
-  drop(peer);
-  peers_[static_cast<size_t>(peer)].link->announce();
+void Connector::connected(Connection& connection) {
+  drop(connection);
+  connection.announce();
 }
 
 // ---- calling ------------------------------------------------------------------------------------
 
-void Connector::queue(int peer, Outgoing& outgoing, uint64_t due_ns) {
-  queue_.erase({outgoing.due_ns, peer});
-  calling_.erase(peer);
+void Connector::queue(Outgoing& outgoing, uint64_t due_ns) {
+  const Connection* const connection = outgoing.connection.get();
+  queue_.erase({outgoing.due_ns, connection});
+  calling_.erase(connection);
   outgoing.call.reset();
   outgoing.socket = PolledFd();
   outgoing.stage = CallStage::kQueued;
   outgoing.due_ns = due_ns;
-  queue_.insert({due_ns, peer});
+  queue_.insert({due_ns, connection});
 }
 
-void Connector::drop(int peer) {
-  const auto found = calls_.find(peer);
+void Connector::drop(const Connection& connection) {
+  const auto found = calls_.find(&connection);
   if (found == calls_.end()) return;
-  queue_.erase({found->second.due_ns, peer});
-  calling_.erase(peer);
+  queue_.erase({found->second.due_ns, &connection});
+  calling_.erase(&connection);
   calls_.erase(found);
 }
 
 void Connector::begin_calls(uint64_t now_ns) {
   if (calling_.size() >= kMostCalls) make_room(now_ns);
   while (calling_.size() < kMostCalls && !queue_.empty() && queue_.begin()->first <= now_ns) {
-    const int peer = queue_.begin()->second;
+    const Connection* const connection = queue_.begin()->second;
     queue_.erase(queue_.begin());
-    begin(peer, calls_.at(peer), now_ns);
+    begin(calls_.at(connection), now_ns);
   }
 }
 
@@ -245,105 +231,120 @@ void Connector::begin_calls(uint64_t now_ns) {
 // learns that there is no such host.
 void Connector::make_room(uint64_t now_ns) {
   if (queue_.empty() || queue_.begin()->first > now_ns) return;
-  const std::set<int> calling = calling_;
-  for (const int peer : calling) {
-    Outgoing& outgoing = calls_.at(peer);
+  const std::set<const Connection*> calling = calling_;
+  for (const Connection* connection : calling) {
+    Outgoing& outgoing = calls_.at(connection);
     if (outgoing.call->proved() || outgoing.due_ns > now_ns) continue;
     if (outgoing.call->reached()) {
-      queue(peer, outgoing, now_ns);
+      queue(outgoing, now_ns);
     } else {
-      calling_.erase(peer);
+      calling_.erase(connection);
     }
   }
 }
 
-void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
-  Result<KeptFd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
+void Connector::begin(Outgoing& outgoing, uint64_t now_ns) {
+  const Connection& connection = *outgoing.connection;
+  outgoing.link = outgoing.connection->link_to_call_for();
+  if (outgoing.link == nullptr || !places_.contains(outgoing.link)) return drop(connection);
+  Result<KeptFd> fd = dial(known(*outgoing.link).card.endpoint);
   const bool no_socket = fd.status().code() == Code::kUnsupported;
-  if (no_socket && outgoing.without_socket++ < kMostWithoutSocket) {
-    return call_again(peer, outgoing);
-  }
+  if (no_socket && outgoing.without_socket++ < kMostWithoutSocket) return call_again(outgoing);
   if (!fd.ok()) {
-    return fail(peer, Status::system_error(std::string(fd.status().message())), FaultSide::kHere);
+    return fail(outgoing, Status::system_error(std::string(fd.status().message())),
+                FaultSide::kHere);
   }
   make_ready(fd.value().get());  // its host may be lost before it has answered
   outgoing.stage = CallStage::kCalling;
   outgoing.due_ns = now_ns + kCallPatienceNs;
-  calling_.insert(peer);
-  outgoing.call.emplace(std::move(fd).value(), member_.key, identity_of(member_, peer));
-  if (Status status = outgoing.call->list_in(*set_, tag_of(peer)); !status.ok()) {
-    fail(peer, status, FaultSide::kHere);
+  calling_.insert(&connection);
+  const transport::Member& member = *places_.at(outgoing.link)->member;
+  outgoing.call.emplace(std::move(fd).value(), member.key,
+                        identity_of(member, outgoing.link->peer_rank()));
+  if (Status status = outgoing.call->list_in(*set_, tag_of(connection)); !status.ok()) {
+    fail(outgoing, status, FaultSide::kHere);
   }
 }
 
 // May end `outgoing`.
-void Connector::step(int peer, Outgoing& outgoing) {
+void Connector::step(Outgoing& outgoing) {
   if (outgoing.stage == CallStage::kCalling) {
-    advance_call(peer, outgoing);
+    advance_call(outgoing);
   } else if (outgoing.stage != CallStage::kQueued) {
-    read_verdict(peer, outgoing);
+    read_verdict(outgoing);
   }
 }
 
-void Connector::advance_call(int peer, Outgoing& outgoing) {
+void Connector::advance_call(Outgoing& outgoing) {
   const Result<bool> done = outgoing.call->step();
   if (!done.ok() && outgoing.attempts.again(*outgoing.call, done.status())) {
-    return call_again(peer, outgoing);
+    return call_again(outgoing);
   }
-  if (!done.ok()) return fail(peer, done.status());
+  if (!done.ok()) return fail(outgoing, done.status());
   if (!done.value()) return;
-  calling_.erase(peer);
+  calling_.erase(outgoing.connection.get());
   outgoing.stage = CallStage::kAsking;
+  outgoing.binding = outgoing.call->binding();
   outgoing.socket = PolledFd(outgoing.call->take());
   outgoing.call.reset();
-  if (Status status = outgoing.socket.list(*set_, EPOLLIN, tag_of(peer)); !status.ok()) {
-    fail(peer, status, FaultSide::kHere);
+  if (Status status = outgoing.socket.list(*set_, EPOLLIN, tag_of(*outgoing.connection));
+      !status.ok()) {
+    fail(outgoing, status, FaultSide::kHere);
   }
 }
 
-void Connector::read_verdict(int peer, Outgoing& outgoing) {
+void Connector::read_verdict(Outgoing& outgoing) {
   char byte = 0;
   const ssize_t count = recv(outgoing.socket.get(), &byte, 1, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   // The peer went away before it said what becomes of this call, or before its own call came.
-  if (count <= 0 || outgoing.stage == CallStage::kDeclined) return call_again(peer, outgoing);
-  switch (static_cast<transport::door::CallAnswer>(byte)) {
-    case transport::door::CallAnswer::kTaken:
-      peers_[static_cast<size_t>(peer)].link->adopt(outgoing.socket.take());
-      return connected(peer);
-    case transport::door::CallAnswer::kDeclined:
+  if (count <= 0 || outgoing.stage == CallStage::kDeclined) return call_again(outgoing);
+  const std::shared_ptr<Connection> connection = outgoing.connection;
+  switch (static_cast<CallAnswer>(byte)) {
+    case CallAnswer::kTaken:
+      connection->adopt(*outgoing.link, outgoing.socket.take(), outgoing.binding);
+      return connected(*connection);
+    case CallAnswer::kDeclined:
       outgoing.stage = CallStage::kDeclined;
       return;
-    case transport::door::CallAnswer::kGone:
-      return fail(peer, Status::remote_error("it has given up this connection; look at what rank " +
-                                             std::to_string(peer) + " said last"));
+    case CallAnswer::kConnected:
+      return connection->is_connected() ? connected(*connection) : call_again(outgoing);
+    case CallAnswer::kGone:
+      return fail(outgoing,
+                  Status::remote_error("it has given up this connection; look at what rank " +
+                                       std::to_string(outgoing.link->peer_rank()) + " said last"));
   }
-  fail(peer, Status::remote_error("it answered nonsense"));
+  fail(outgoing, Status::remote_error("it answered nonsense"));
 }
 
-void Connector::call_again(int peer, Outgoing& outgoing) {
-  queue(peer, outgoing, monotonic_ns() + outgoing.pause_ns);
+void Connector::call_again(Outgoing& outgoing) {
+  queue(outgoing, monotonic_ns() + outgoing.pause_ns);
   outgoing.pause_ns = std::min(2 * outgoing.pause_ns, kLongestPauseNs);
 }
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-void Connector::fail(int peer, const Status& reason, FaultSide fault) {
-  TcpLink& link = *peers_[static_cast<size_t>(peer)].link;
-  drop(peer);
-  const Status why = explain(reason, peer);
+void Connector::fail(Outgoing& outgoing, const Status& reason, FaultSide fault) {
+  TcpLink& link = *outgoing.link;
+  const std::shared_ptr<Connection> connection = outgoing.connection;
+  drop(*connection);
+  const Status why = explain(reason, link);
   link.give_up(fault == FaultSide::kHere ? Status(reason.code(), std::string(why.message())) : why);
-  link.announce();
+  connection->announce();
+  call_for_others(connection);
 }
 
 void Connector::arm_timer(uint64_t now_ns) {
-  uint64_t when_ns = std::min(gate_.earliest_expiry_ns(), next_look_ns_);
-  if (gate_rests_until_ns_ > 0) when_ns = std::min(when_ns, gate_rests_until_ns_);
+  uint64_t when_ns = next_look_ns_;
+  for (const auto& [address, door] : doors_) {
+    when_ns = std::min(when_ns, door->gate.earliest_expiry_ns());
+    if (door->rests_until_ns > 0) when_ns = std::min(when_ns, door->rests_until_ns);
+  }
   if (!queue_.empty() && calling_.size() < kMostCalls) {
     when_ns = std::min(when_ns, queue_.begin()->first);
   } else if (!queue_.empty()) {
-    for (const int peer : calling_) {
-      const Outgoing& outgoing = calls_.at(peer);
+    for (const Connection* connection : calling_) {
+      const Outgoing& outgoing = calls_.at(connection);
       if (!outgoing.call->proved()) when_ns = std::min(when_ns, outgoing.due_ns);
     }
   }
@@ -362,15 +363,16 @@ void Connector::set_timer(uint64_t when_ns) {
 }
 
 /// A reason as the socket knows it, in the words of the ranks.
-Status Connector::explain(const Status& reason, int peer) const {
-  const TcpCard& card = peers_[static_cast<size_t>(peer)].card;
+Status Connector::explain(const Status& reason, const TcpLink& link) const {
+  const Seat& seat = *places_.at(&link);
+  const TcpCard& card = seat.peers[static_cast<size_t>(link.peer_rank())].card;
   const bool network = reason.code() == Code::kSystemError || reason.code() == Code::kTimeout;
-  std::string text = "rank " + std::to_string(member_.rank) + " has no connection with rank " +
-                     std::to_string(peer) + " at " + card.endpoint.text() + " (host " +
+  std::string text = "rank " + std::to_string(link.rank()) + " has no connection with rank " +
+                     std::to_string(link.peer_rank()) + " at " + card.endpoint.text() + " (host " +
                      card.host_id + "): " + std::string(reason.message());
   if (network) {
     text += "; check that its process runs, that no firewall is between the hosts, and that " +
-            self_.endpoint.host() + " and " + card.endpoint.host() +
+            seat.card.endpoint.host() + " and " + card.endpoint.host() +
             " are in one network (TUTTI_SOCKET_IFNAME chooses another on either host)";
   }
   return {network && reason.code() != Code::kTimeout ? Code::kRemoteError : reason.code(), text};

@@ -1,12 +1,16 @@
-// Makes the connections of a rank's links when they are wanted: lets in those who call, calls the
-// others, and asks the link what becomes of each call (link.h has the rules).
+// Makes the connections between members when they are wanted: lets in those who call, calls the
+// others, and asks the connection what becomes of each call (connection.h has the rules).
+//
+// A process has one. A rank of a communicator takes a seat, so that callers find it at the door of
+// its address; ranks that have one address share a door. A caller proves to hold the key of the
+// communicator that it names.
 //
 // One thread serves it, all sockets in one poll set. It never waits: a peer that is stopped holds a
 // handshake for as long as it likes and delays nobody. At most kMostCalls are out at a time; one
 // that a peer does not answer makes room for others after a while, until the peer has this rank's
 // proof: then it may believe that it is connected. One that a peer's host does not answer stays
-// out, beyond that number, until the kernel gives it up. The higher of two ranks gives way for a
-// moment, since a call of the lower one wins, and mostly both want the connection at once.
+// out, beyond that number, until the kernel gives it up. The greater of two members gives way for a
+// moment, since a call of the lesser one wins, and mostly both want the connection at once.
 //
 // A host that is gone without a word, or cut off, ends no connection, and no call that waits for an
 // answer: the kernel asks it while nothing waits to be sent, and this looks every now and then at
@@ -16,13 +20,14 @@
 //               ^          |         |
 //               +----------+---------+-- cut off; declined, and the declined call has ended
 //
-// Owns: the listener, and connections that have not become a link's. Threads: any; serve() is for
-// one at a time. Locks, in this order: mutex_, a link's, wishes_mutex_. Errors: what cannot be
-// connected fails its link, with an error that names both ranks and the address. Lifetime: links
-// end before it.
+// Owns: the listeners, and sockets that have not become a connection's. Threads: any; serve() is
+// for one at a time. Locks, in this order: mutex_, a connection's, wishes_mutex_ and
+// expected_mutex_. Errors: what cannot be connected fails its link, with an error that names both
+// ranks and the address. Lifetime: links end before their seats, and these before it.
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,36 +43,57 @@
 #include "src/base/status.h"
 #include "src/transport/door/call.h"
 #include "src/transport/door/gate.h"
+#include "src/transport/endpoint.h"
 #include "src/transport/member.h"
 #include "transports/tcp/card.h"
+#include "transports/tcp/connection.h"
 #include "transports/tcp/link.h"
 
 namespace tutti::transports::tcp {
 
-class Connector final : public transport::door::Dialer {
+class Connector final : public Dialer, public transport::Endpoint::Part {
  public:
   static constexpr size_t kMostCalls = transport::door::Gate::kMaxHalfOpen;
   static constexpr uint64_t kGiveWayNs = 2'000'000;
 
-  /// `member` outlives it; `self` is where the listener listens.
-  static Result<std::unique_ptr<Connector>> create(const transport::Member& member,
-                                                   const TcpCard& self, KeptFd listener,
+  static Result<std::unique_ptr<Connector>> create(uint64_t keepalive_ns,
                                                    uint64_t give_way_ns = kGiveWayNs);
 
   /// Readable when serve() has something to do.
-  int fd() const { return set_->fd(); }
-  void serve();
+  int service_fd() const override { return set_->fd(); }
+  void serve() override;
 
-  /// A new link of this rank. The peer may have called it already.
-  void add(TcpLink& link, int peer, const TcpCard& card);
+  /// The place of a rank of a communicator, until leave().
+  struct Seat;
+  /// Listens at the member's address, if nobody of this process does. `member` outlives the seat.
+  Result<Seat*> enter(const transport::Member& member);
+  static const TcpCard& card_of(const Seat& seat);
+  /// No link of it is joined any more, and nothing that on_settled() was given runs.
+  void be_quiet(Seat& seat);
+  void leave(Seat& seat);
 
-  void want(int peer) override;
-  void forget(int peer) override;
-  Status overdue(int peer) override;
+  /// A new link of the rank. The peer may have called it already.
+  std::unique_ptr<TcpLink> add(Seat& seat, int peer, const TcpCard& card);
+
+  void look_at(Connection& connection) override;
+  void forget(TcpLink& link) override;
+  Status overdue(const TcpLink& link) override;
+  bool expects(uint64_t communicator, uint32_t epoch) override;
 
  private:
+  struct Door {
+    Door(const Endpoint& at, KeptFd listener, transport::door::Locks locks)
+        : place(at), gate(std::move(listener), std::move(locks)) {}
+    const Endpoint place;
+    transport::door::Gate gate;
+    uint64_t tag = 0;
+    uint64_t rests_until_ns = 0;  // 0: it does not
+    int seats = 0;
+  };
   enum class CallStage : uint8_t { kQueued, kCalling, kAsking, kDeclined };
   struct Outgoing {
+    std::shared_ptr<Connection> connection;
+    TcpLink* link = nullptr;  // by whose communicator the call is made; null: not decided
     CallStage stage = CallStage::kQueued;
     uint64_t due_ns = 0;  // queued: not before; calling: makes room from then on
     uint64_t pause_ns = transport::door::Attempts::kPauseNs;
@@ -75,58 +101,82 @@ class Connector final : public transport::door::Dialer {
     int without_socket = 0;  // how often there was no descriptor for it
     std::optional<transport::door::OutgoingCall> call;
     PolledFd socket;  // from kAsking on
+    transport::door::Binding binding{};
   };
   struct KnownPeer {
     TcpLink* link = nullptr;
     TcpCard card;
     KeptFd early;  // called before there was a link, and waits
+    transport::door::Binding binding{};
   };
+  using Ends = std::pair<MemberId, MemberId>;  // this one, the peer
 
-  Connector(const transport::Member& member, const TcpCard& self, KeptFd listener, KeptFd timer,
-            std::unique_ptr<PollSet> set);
+  Connector(KeptFd timer, std::unique_ptr<PollSet> set, uint64_t keepalive_ns,
+            uint64_t give_way_ns);
 
   // All below: under mutex_.
+  Result<Door*> open_door(const transport::Member& member);
+  std::optional<transport::door::Lock> lock_for(const transport::door::Identity& caller) const;
+  static transport::door::Identity identity_of(const transport::Member& member, int peer);
+  std::shared_ptr<Connection> connection_of(const transport::Member& member, int peer);
+  KnownPeer& known(const TcpLink& link);
   void take_wishes();
-  void let_in(uint64_t now_ns);
-  void answer(int caller, KeptFd call);
+  void let_in(Door& door, uint64_t now_ns);
+  void answer(transport::door::Gate::AdmittedCaller caller);
+  bool answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
   void begin_calls(uint64_t now_ns);
   void make_room(uint64_t now_ns);
-  void queue(int peer, Outgoing& outgoing, uint64_t due_ns);
-  void begin(int peer, Outgoing& outgoing, uint64_t now_ns);
-  void step(int peer, Outgoing& outgoing);
-  void advance_call(int peer, Outgoing& outgoing);
-  void read_verdict(int peer, Outgoing& outgoing);
-  void call_again(int peer, Outgoing& outgoing);
+  void queue(Outgoing& outgoing, uint64_t due_ns);
+  void begin(Outgoing& outgoing, uint64_t now_ns);
+  void step(Outgoing& outgoing);
+  void advance_call(Outgoing& outgoing);
+  void read_verdict(Outgoing& outgoing);
+  void call_again(Outgoing& outgoing);
   void make_ready(int socket);
-  bool may_be_out(int peer) const;
+  bool may_be_out(const Connection& connection) const;
   void look_after_hosts(uint64_t now_ns);
   static int reached_by(const Outgoing& outgoing);
-  void drop(int peer);
-  void connected(int peer);
+  void drop(const Connection& connection);
+  void connected(Connection& connection);
+  void call_for_others(const std::shared_ptr<Connection>& connection);
   /// kHere: not even a call was made, so it says nothing about the peer.
   enum class FaultSide { kThere, kHere };
-  void fail(int peer, const Status& reason, FaultSide fault = FaultSide::kThere);
+  void fail(Outgoing& outgoing, const Status& reason, FaultSide fault = FaultSide::kThere);
   void arm_timer(uint64_t now_ns);
   void set_timer(uint64_t when_ns);
-  Status explain(const Status& reason, int peer) const;
+  Status explain(const Status& reason, const TcpLink& link) const;
 
-  const transport::Member& member_;
-  const TcpCard self_;
-  uint64_t give_way_ns_ = kGiveWayNs;
+  const uint64_t keepalive_ns_;
+  const uint64_t give_way_ns_;
   const KeptFd timer_;  // rings for wishes, too
   const std::unique_ptr<PollSet> set_;
 
   std::mutex wishes_mutex_;
-  std::vector<int> wishes_;
+  std::vector<std::weak_ptr<Connection>> wishes_;
+
+  std::mutex expected_mutex_;
+  std::multiset<std::pair<uint64_t, uint32_t>> expected_;  // communicator and epoch of seats
 
   mutable std::mutex mutex_;
-  transport::door::Gate gate_;
-  uint64_t gate_rests_until_ns_ = 0;  // 0: it does not
   uint64_t next_look_ns_ = kNoDeadline;
-  std::vector<KnownPeer> peers_;  // by rank
-  std::map<int, Outgoing> calls_;
-  std::set<std::pair<uint64_t, int>> queue_;  // kQueued: (due_ns, peer)
-  std::set<int> calling_;                     // kCalling, but for those that made room
+  uint64_t last_door_ = 0;                              // tag of the poll set
+  std::map<std::string, std::unique_ptr<Door>> doors_;  // by address
+  std::list<Seat> seats_;
+  std::map<const TcpLink*, Seat*> places_;
+  std::map<Ends, std::weak_ptr<Connection>> connections_;
+  std::map<const Connection*, Outgoing> calls_;
+  std::set<std::pair<uint64_t, const Connection*>> queue_;  // kQueued: (due_ns, of)
+  std::set<const Connection*> calling_;  // kCalling, but for those that made room
 };
+
+struct Connector::Seat {
+  const transport::Member* member = nullptr;
+  Door* door = nullptr;
+  TcpCard card;
+  bool quiet = false;
+  std::vector<KnownPeer> peers;  // by rank
+};
+
+inline const TcpCard& Connector::card_of(const Seat& seat) { return seat.card; }
 
 }  // namespace tutti::transports::tcp

@@ -27,39 +27,41 @@ using State = transport::Link::State;
 
 inline constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
 inline constexpr uint64_t kKeepaliveNs = kNanosecondsPerSecond;
-inline constexpr transport::ChannelId kData{1, 0, 0};
-inline constexpr transport::ChannelId kNotes{1, 0, 77};
+inline constexpr uint64_t kCommunicator = 5;
+inline constexpr transport::ChannelId kData{kCommunicator, 0, 0};
+inline constexpr transport::ChannelId kNotes{kCommunicator, 0, 77};
 
 /// One rank: its connector and its links.
 class Rank {
  public:
   Rank(int rank, int ranks, uint64_t give_way_ns = 0) {
-    member_.keepalive_ns = kKeepaliveNs;
     member_.rank = rank;
     member_.ranks = ranks;
-    member_.communicator = 5;
-    Result<KeptFd> listener = listen_on(parse_endpoint("127.0.0.1", 0).value());
-    EXPECT_TRUE(listener.ok());
-    card_ = {local_endpoint(listener.value().get()).value(), "host" + std::to_string(rank)};
-    auto made = Connector::create(member_, card_, std::move(listener).value(), give_way_ns);
+    member_.communicator = kCommunicator;
+    member_.host_id = "host" + std::to_string(rank);
+    member_.bind_address = "127.0.0.1";
+    auto made = Connector::create(kKeepaliveNs, give_way_ns);
     EXPECT_TRUE(made.ok());
     connector_ = std::move(made).value();
+    seat_ = connector_->enter(member_).value();
     links_.resize(static_cast<size_t>(ranks));
   }
-  ~Rank() { stop(); }
+  ~Rank() {
+    stop();
+    links_.clear();
+    connector_->leave(*seat_);
+  }
 
-  void meet(const Rank& other) { meet(other.member_.rank, other.card_); }
+  void meet(const Rank& other) { meet(other.member_.rank, Connector::card_of(*other.seat_)); }
   void meet(int peer, const TcpCard& card) {
-    auto& place = links_[static_cast<size_t>(peer)];
-    place = std::make_unique<TcpLink>(member_.rank, peer, "there", connector_.get());
-    connector_->add(*place, peer, card);
+    links_[static_cast<size_t>(peer)] = connector_->add(*seat_, peer, card);
   }
   TcpLink& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
   void end(int peer) { links_[static_cast<size_t>(peer)].reset(); }
 
   /// Once, if there is something to do within a moment.
   bool serve(int wait_ms = 20) {
-    pollfd entry{connector_->fd(), POLLIN, 0};
+    pollfd entry{connector_->service_fd(), POLLIN, 0};
     if (poll(&entry, 1, wait_ms) <= 0) return false;
     connector_->serve();
     return true;
@@ -76,8 +78,8 @@ class Rank {
 
  private:
   transport::Member member_;
-  TcpCard card_;
   std::unique_ptr<Connector> connector_;
+  Connector::Seat* seat_ = nullptr;
   std::vector<std::unique_ptr<TcpLink>> links_;
   std::atomic<bool> stop_{false};
   std::thread server_;

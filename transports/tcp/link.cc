@@ -2,9 +2,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -15,30 +12,30 @@
 namespace tutti::transports::tcp {
 namespace {
 
-// One call of progress() moves about this much each way, so that the other direction, the other
-// links and threads that wait for the mutex get their turn.
-constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
-
-bool say(const KeptFd& call, transport::door::CallAnswer verdict) {
-  const auto byte = static_cast<char>(verdict);
-  return send(call.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
-}
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
-TcpLink::TcpLink(int rank, int peer, std::string where, transport::door::Dialer* dialer)
-    : rank_(rank), peer_(peer), where_(std::move(where)), dialer_(dialer), exchange_(rank, peer) {}
+TcpLink::TcpLink(Party party, std::shared_ptr<Connection> connection)
+    : party_(std::move(party)),
+      connection_(std::move(connection)),
+      exchange_(party_.rank, party_.peer) {
+  const std::lock_guard lock(mutex());
+  connection_->enter(*this);
+}
 
 TcpLink::~TcpLink() {
-  if (dialer_ != nullptr) dialer_->forget(peer_);
+  {
+    const std::lock_guard lock(mutex());
+    wanted_ = false;
+  }
+  if (connection_->dialer() != nullptr) connection_->dialer()->forget(*this);
   while (linger()) {
-    const auto events = static_cast<short>(exchange_.idle() ? POLLIN : POLLIN | POLLOUT);
-    pollfd entry{socket_.get(), events, 0};
+    pollfd entry{fd_.load(), static_cast<short>(has_output() ? POLLOUT : POLLIN), 0};
     poll(&entry, 1, 1);
   }
+  const std::lock_guard lock(mutex());
+  connection_->leave(*this);
 }
 
 Status TcpLink::status() const {
@@ -47,52 +44,41 @@ Status TcpLink::status() const {
 
 transport::Stream::Ticket TcpLink::send(transport::ChannelId channel, uint32_t signature,
                                         std::span<const transport::ConstBuffer> pieces) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   const Ticket ticket = exchange_.send(channel, signature, pieces);
-  after_call(!output_full_);
+  after_call(true);
   return ticket;
 }
 
 transport::Stream::Ticket TcpLink::receive(transport::ChannelId channel, uint32_t signature,
                                            std::span<const transport::Buffer> pieces) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   const Ticket ticket = exchange_.receive(channel, signature, pieces);
   after_call(exchange_.urgent());  // other grants go with the next frames
   return ticket;
 }
 
 void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
   if (open_) after_call(true);  // a note makes no connection
 }
 
 void TcpLink::tell_with_next(transport::ChannelId channel, const transport::Note& note) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
 }
 
 uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return exchange_.heard(channel, note);
 }
 
 void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   exchange_.on_note(std::move(hook));
-}
-
-// A message that finds no memory while it is read or written is half done, and the stream is of no
-// use any more, whichever thread it was.
-template <class Work>
-void TcpLink::move_bytes(const Work& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    fail_here(status_of(error));
-  }
 }
 
 void TcpLink::after_call(bool flush) {
@@ -102,11 +88,7 @@ void TcpLink::after_call(bool flush) {
     note_fault();
     return;
   }
-  move_bytes([&] {
-    if (flush) write_some();
-    if (output_dead_) read_some();
-  });
-  output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
+  connection_->after_call(*this, flush);
 }
 
 bool TcpLink::done(const transport::stream::TicketWindow& window, Ticket ticket) const {
@@ -118,178 +100,111 @@ bool TcpLink::done(const transport::stream::TicketWindow& window, Ticket ticket)
     case transport::stream::TicketWindow::TicketState::kAskUnderLock:
       break;
   }
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return window.done_under_lock(ticket);
 }
 
 bool TcpLink::progress() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const std::unique_lock lock(mutex(), std::try_to_lock);
   if (!lock.owns_lock()) return false;
-  return work();
+  const std::shared_ptr<Wire> wire = is_joined() ? lease_.wire : connection_->wire();
+  if (wire == nullptr || wire->lost) return false;
+  if (wire == connection_->wire()) return connection_->work(*wire) && open_;
+  (void)connection_->say_rest(*wire);
+  (void)Connection::discard_input(
+      *wire);  // the peer may have last words, too, and reads nothing before
+  return false;
 }
 
-bool TcpLink::work() {
-  if (!open_) [[unlikely]] {
-    if (connected()) say_last_words();
-    return false;
-  }
-  bool wrote = false, read = false;
-  move_bytes([&] {
-    wrote = write_some();
-    read = read_some();
-    // The input may have been the credit for something large.
-    if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
-  });
-  output_pending_.store(!exchange_.idle(), std::memory_order_seq_cst);
-  if (wake_ && exchange_.has_answers()) wake_();
-  if (!read && !wrote) return false;
-  moves_.store(moves() + 1, std::memory_order_relaxed);
-  return true;
-}
-
-bool TcpLink::write_some() {
-  size_t turn = 0;
-  output_full_ = false;
-  while (turn < kTurnBytes && !output_full_ && !output_dead_) {
-    const std::span<const iovec> entries = exchange_.gather();
-    if (entries.empty()) break;
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(entries.data());
-    message.msg_iovlen = entries.size();
-    const uint64_t wanted = transport::stream::total_bytes(entries);
-    const ssize_t count = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0) {
-      output_full_ = would_block(errno);
-      output_dead_ = !output_full_;
-      if (errno == EFAULT) fail_buffer("sendmsg");
-      break;
-    }
-    const auto written = static_cast<size_t>(count);
-    output_full_ = written < wanted;
-    exchange_.wrote(written);
-    turn += written;
-  }
-  exchange_.flushed();
-  return turn > 0;
-}
-
-bool TcpLink::read_some() {
-  size_t turn = 0;
-  std::array<iovec, transport::stream::BytesIn::kMaxEntries> entries;
-  while (turn < kTurnBytes) {
-    const size_t used = exchange_.prepare(entries);
-    const ssize_t count = readv(socket_.get(), entries.data(), static_cast<int>(used));
-    if (count == 0) {
-      fail_lost("the connection was closed");
-      break;
-    }
-    if (count < 0) {
-      if (errno == EFAULT) {
-        fail_buffer("readv");
-      } else if (!would_block(errno)) {
-        fail_lost(errno_text(errno));
-      } else if (output_dead_) {
-        fail_lost("the connection is broken");
-      }
-      break;
-    }
-    const auto arrived = static_cast<size_t>(count);
-    exchange_.commit(arrived);
-    turn += arrived;
-    if (exchange_.faulty()) {
-      note_fault();
-      break;
-    }
-    if (arrived < transport::stream::total_bytes({entries.data(), used})) break;
-  }
-  return turn > 0;
+void TcpLink::take(size_t count) {
+  exchange_.commit(count);
+  if (exchange_.faulty()) return note_fault();
+  if (open_ && !exchange_.idle()) connection_->enlist(*this);
 }
 
 Status TcpLink::epoch_status(transport::EpochId epoch) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return exchange_.epoch_status(epoch);
 }
 
 void TcpLink::prioritize(transport::EpochId epoch, transport::Priority priority) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   exchange_.prioritize(epoch, priority);
 }
 
 // A peer that was never met hears of it when there is a connection.
 void TcpLink::end_epoch(transport::EpochId epoch) {
-  const std::lock_guard lock(mutex_);
-  move_bytes([&] { exchange_.end_epoch(epoch); });
-  if (open_) after_call(!output_full_);
+  const std::lock_guard lock(mutex());
+  guarded([&] { exchange_.end_epoch(epoch); });
+  if (open_) after_call(true);
 }
 
 bool TcpLink::has_let_go(transport::EpochId epoch) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return failed_.load(std::memory_order_relaxed) || exchange_.has_let_go(epoch);
 }
 
 // ---- one-sided ----------------------------------------------------------------------------------
 
 void TcpLink::expose(transport::ChannelId id, const transport::Region& region) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   exchange_.expose(id, region);
 }
 
 bool TcpLink::withdraw(transport::ChannelId id) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return exchange_.withdraw(id) || failed_.load(std::memory_order_relaxed);
 }
 
 bool TcpLink::cut_off(transport::ChannelId id) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   bool done = false;
-  move_bytes([&] { done = exchange_.cut_off(id); });
-  return done || failed_.load(std::memory_order_relaxed);
+  guarded([&] { done = exchange_.cut_off(id); });
+  return done || has_failed();
 }
 
 TcpLink::Ticket TcpLink::put(transport::ChannelId region, uint64_t offset,
                              transport::ConstBuffer source, uint32_t signal) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   const Ticket ticket = exchange_.put(region, offset, source, signal);
-  after_call(!output_full_);
+  after_call(true);
   return ticket;
 }
 
 TcpLink::Ticket TcpLink::get(transport::ChannelId region, uint64_t offset,
                              transport::Buffer target) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   const Ticket ticket = exchange_.get(region, offset, target);
-  after_call(!output_full_);
+  after_call(true);
   return ticket;
 }
 
 bool TcpLink::refused(transport::ChannelId region) const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   return exchange_.refused(region);
 }
 
 void TcpLink::on_answers(std::function<void()> wake) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   wake_ = std::move(wake);
 }
 
 // ---- the connection -----------------------------------------------------------------------------
 
-bool TcpLink::settled() const { return connected() || failed_.load(std::memory_order_relaxed); }
-
 transport::Link::State TcpLink::state() const {
-  const std::lock_guard lock(mutex_);
-  if (failed_.load(std::memory_order_relaxed)) return State::kFailed;
-  if (connected()) return State::kConnected;
+  const std::lock_guard lock(mutex());
+  if (has_failed()) return State::kFailed;
+  if (is_joined()) return State::kConnected;
   return wanted_ ? State::kWanted : State::kIdle;
 }
 
 void TcpLink::want() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   want_once();
 }
 
 void TcpLink::probe() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex());
   dial_once();
 }
 
@@ -299,9 +214,9 @@ void TcpLink::want_once() {
 }
 
 void TcpLink::dial_once() {
-  if (wanted_ || leaving_ || settled()) return;
+  if (wanted_ || leaving_ || quiet_ || has_settled()) return;
   wanted_ = true;
-  if (dialer_ != nullptr) dialer_->want(peer_);
+  connection_->want(*this);
 }
 
 void TcpLink::after_early_call() {
@@ -312,22 +227,25 @@ void TcpLink::after_early_call() {
 Status TcpLink::await(const Patience& patience) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   want();
-  std::unique_lock lock(mutex_);
-  while (!settled() && !patience.over()) {
-    changed_.wait_for(lock, kLook);
+  std::unique_lock lock(mutex());
+  while (!has_settled() && !patience.over()) {
+    connection_->changed().wait_for(lock, kLook);
+    const std::shared_ptr<Wire> wire = connection_->wire();
+    if (!has_settled() && wire != nullptr) (void)connection_->work(*wire);  // for its answer
     patience.tell_if_due();
     patience.ask_if_due();
   }
-  if (settled()) return failed_.load(std::memory_order_relaxed) ? status_ : Status();
+  if (has_settled()) return has_failed() ? status_ : Status();
   lock.unlock();
   if (patience.cancelled() || patience.senseless()) return patience.reason("");
-  return dialer_ != nullptr ? dialer_->overdue(peer_) : Status::timeout("nobody connects it");
+  Dialer* const dialer = connection_->dialer();
+  return dialer != nullptr ? dialer->overdue(*this) : Status::timeout("nobody connects it");
 }
 
 void TcpLink::on_settled(std::function<void()> call) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!settled()) {
+    const std::lock_guard lock(mutex());
+    if (!has_settled()) {
       settled_calls_.push_back(std::move(call));
       return;
     }
@@ -335,136 +253,140 @@ void TcpLink::on_settled(std::function<void()> call) {
   call();
 }
 
-void TcpLink::announce() {
-  std::vector<std::function<void()>> calls;
-  {
-    const std::lock_guard lock(mutex_);
-    if (settled()) calls.swap(settled_calls_);
-  }
-  for (const std::function<void()>& call : calls) call();
+void TcpLink::on_failed(std::function<void()> hook) {
+  const std::lock_guard lock(mutex());
+  on_failed_ = std::move(hook);
+  if (on_failed_ && has_failed() && is_joined()) on_failed_();
 }
 
-bool TcpLink::answer(KeptFd call, bool calling) {
-  const std::lock_guard lock(mutex_);
-  // A peer that calls a second time has lost the connection that this rank still believes in.
-  if (settled()) {
-    say(call, transport::door::CallAnswer::kGone);
-    return false;
-  }
-  if (wanted_ && calling && rank_ < peer_) {
-    if (say(call, transport::door::CallAnswer::kDeclined)) declined_ = std::move(call);
-    return false;
-  }
-  if (!say(call, transport::door::CallAnswer::kTaken)) return false;  // it has hung up meanwhile
-  connect_with(std::move(call));
-  return true;
+void TcpLink::take_settled_calls(std::vector<std::function<void()>>& calls) {
+  if (!has_settled()) return;
+  for (std::function<void()>& call : settled_calls_) calls.push_back(std::move(call));
+  settled_calls_.clear();
 }
 
-void TcpLink::adopt(KeptFd call) {
-  const std::lock_guard lock(mutex_);
-  if (!settled()) connect_with(std::move(call));
+void TcpLink::be_quiet() {
+  const std::lock_guard lock(mutex());
+  quiet_ = true;
+  settled_calls_.clear();
+  connection_->drop_declined_if_unwanted();
 }
 
-void TcpLink::give_up(Status why) {
-  const std::lock_guard lock(mutex_);
-  if (settled()) return;
-  if (needed_ || leaving_) return fail(std::move(why));
-  wanted_ = false;
-  declined_.reset();
-}
-
-void TcpLink::connect_with(KeptFd call) {
-  socket_ = std::move(call);
-  fd_.store(socket_.get(), std::memory_order_release);
-  declined_.reset();
+void TcpLink::join(std::shared_ptr<Wire> wire) {
+  lease_.wire = std::move(wire);
+  fd_.store(lease_.wire->socket.get(), std::memory_order_release);
   open_ = !leaving_;
   if (open_) {
     after_call(true);
   } else {
-    say_last_words();
+    connection_->retire(*this);
   }
-  changed_.notify_all();
+  connection_->changed().notify_all();
+  if (connection_->dialer() != nullptr) connection_->dialer()->look_at(*connection_);
 }
 
-void TcpLink::check_host(uint64_t silence_ns) {
-  const std::lock_guard lock(mutex_);
-  if (!open_ || !is_silent(socket_.get(), silence_ns)) return;
-  fail_lost(silence_text(silence_ns));
-  shutdown(socket_.get(), SHUT_RDWR);  // who sleeps on it wakes up
+void TcpLink::refused(const std::string& why) {
+  if (has_settled()) return;
+  if (needed_ || leaving_) {
+    fail(Status::remote_error("rank " + std::to_string(party_.rank) + " has no connection with " +
+                              names() + ": " + why + "; look at what rank " +
+                              std::to_string(party_.peer) + " said last"));
+  }
+  wanted_ = false;
+  if (connection_->dialer() != nullptr) connection_->dialer()->look_at(*connection_);
+}
+
+void TcpLink::give_up(Status why) {
+  const std::lock_guard lock(mutex());
+  if (has_settled()) return;
+  if (needed_ || leaving_) fail(std::move(why));
+  wanted_ = false;
+  connection_->drop_declined_if_unwanted();
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
+std::string TcpLink::names() const {
+  return "rank " + std::to_string(party_.peer) + " at " + party_.where;
+}
+
+// Only this link is concerned where two calls differ.
 void TcpLink::note_fault() {
-  fail(exchange_.fault_status());
-  shutdown(socket_.get(), SHUT_RDWR);
+  const Status fault = exchange_.fault_status();
+  if (fault.code() != Code::kInvalidUsage && is_joined()) {
+    return connection_->give_up(*lease_.wire, [&](TcpLink& link) {
+      if (&link == this) return link.fail(fault);
+      link.fail_malformed("something malformed of another communicator");
+    });
+  }
+  fail(fault);
+  connection_->retire(*this);
 }
 
 // Messages on their way arrive before the end of the stream does. From here on nothing is read: the
 // buffers are the caller's again.
 bool TcpLink::hang_up() {
-  const std::lock_guard lock(mutex_);
-  // Over a connection that is lost nothing can be finished, and what was half out is the owner's.
-  const bool first = !std::exchange(leaving_, true);
+  const std::lock_guard lock(mutex());
+  leaving_ = true;
   open_ = false;
-  if (first && !output_dead_) exchange_.leave();
   // A peer that was never met is told when it calls; one that is being called, as soon as it
   // answers.
-  if (!connected()) return !wanted_ || failed_.load(std::memory_order_relaxed);
-  return say_last_words();
-}
-
-void TcpLink::sever(const std::string& why) {
-  const std::lock_guard lock(mutex_);
-  fail_here(Status::remote_error(why));
-}
-
-// True if nothing is left to say.
-bool TcpLink::say_last_words() {
-  if (!exchange_.idle() && !output_dead_) write_some();
-  const bool said = exchange_.idle() || output_dead_;
-  if (leaving_ && said) shutdown(socket_.get(), SHUT_WR);
-  if (leaving_) discard_input();  // the peer may have last words, too, and reads nothing before
-  return said;
-}
-
-// False at the end of what the peer sends.
-bool TcpLink::discard_input() {
-  std::array<std::byte, 16 * 1024> discarded;
-  for (size_t turn = 0; turn < kTurnBytes;) {
-    const ssize_t count = recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && !would_block(errno))) return false;
-    if (count < 0) return true;
-    turn += static_cast<size_t>(count);
+  if (!is_joined()) {
+    exchange_.leave();
+    return !wanted_ || has_failed();
   }
-  return true;
+  connection_->retire(*this);
+  const std::shared_ptr<Wire> wire = lease_.wire;
+  if (wire->lost) return true;
+  if (!has_current_wire()) {
+    const bool said = connection_->say_rest(*wire);
+    (void)Connection::discard_input(*wire);
+    return said;
+  }
+  if (wire->has_words()) (void)connection_->work(*wire);
+  return wire->lost || wire->output_dead || !wire->has_words();
+}
+
+// The others may go on: what comes for this link is discarded from now on.
+void TcpLink::sever(const std::string& why) {
+  const std::lock_guard lock(mutex());
+  fail_here(Status::remote_error(why));
+  connection_->retire(*this);
+}
+
+// Over a wire that is lost nothing can be finished, and what was half out is the owner's.
+void TcpLink::stop() {
+  open_ = false;
+  if (!is_joined() || !lease_.wire->lost) exchange_.leave();
 }
 
 void TcpLink::fail(Status status) {
-  if (failed_.load(std::memory_order_relaxed)) return;
+  if (has_failed()) return;
   status_ = std::move(status);
   failed_.store(true, std::memory_order_release);
   open_ = false;
-  declined_.reset();
-  changed_.notify_all();
+  if (on_failed_ && is_joined()) on_failed_();
+  connection_->changed().notify_all();
 }
 
 void TcpLink::fail_lost(const std::string& why) {
-  output_dead_ = true;
-  fail(Status::remote_error("rank " + std::to_string(rank_) + " lost rank " +
-                            std::to_string(peer_) + " at " + where_ + ": " + why +
-                            "; look at what rank " + std::to_string(peer_) + " said last"));
+  fail(Status::remote_error("rank " + std::to_string(party_.rank) + " lost " + names() + ": " +
+                            why + "; look at what rank " + std::to_string(party_.peer) +
+                            " said last"));
+}
+
+void TcpLink::fail_malformed(const std::string& what) {
+  fail(Status::remote_error("rank " + std::to_string(party_.peer) + " sent rank " +
+                            std::to_string(party_.rank) + " " + what +
+                            ": the connection is given up"));
 }
 
 // The peer has done nothing wrong, and may not be told of.
 void TcpLink::fail_here(const Status& why) {
-  output_dead_ = true;
   fail(caught_status([&] {
-    return Status(why.code(), "rank " + std::to_string(rank_) + " cannot go on with rank " +
-                                  std::to_string(peer_) + " at " + where_ + ": " +
-                                  std::string(why.message()));
+    return Status(why.code(), "rank " + std::to_string(party_.rank) + " cannot go on with " +
+                                  names() + ": " + std::string(why.message()));
   }));
-  shutdown(socket_.get(), SHUT_RDWR);
 }
 
 void TcpLink::fail_buffer(const char* call) {
@@ -476,20 +398,22 @@ void TcpLink::fail_buffer(const char* call) {
 // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still
 // on its way to the peer. So read along until its kernel has everything.
 bool TcpLink::linger() {
-  const std::lock_guard lock(mutex_);
-  if (!connected()) return false;
+  const std::lock_guard lock(mutex());
+  if (!is_joined()) return false;
   if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
-  const bool failed = failed_.load(std::memory_order_relaxed);
-  if (!failed && !leaving_) {  // notes that had no room yet: a goodbye
-    exchange_.leave();
-    leaving_ = true;
-    open_ = false;
+  const bool had_failed = has_failed() && !leaving_ && !lease_.retired;
+  leaving_ = true;
+  connection_->retire(*this);
+  const std::shared_ptr<Wire> wire = lease_.wire;
+  if (had_failed || wire->lost || wire->output_dead) return false;
+  if (monotonic_ns() >= linger_until_ns_) return false;
+  if (has_current_wire()) {  // others go on with it
+    if (wire->has_words()) (void)connection_->work(*wire);
+    return !wire->lost && !wire->output_dead && wire->has_words();
   }
-  if (failed && !leaving_) return false;
-  if (output_dead_ || monotonic_ns() >= linger_until_ns_) return false;
-  say_last_words();
-  if (exchange_.idle() && unacknowledged_bytes(socket_.get()) == 0) return false;
-  return discard_input();
+  (void)connection_->say_rest(*wire);
+  if (!wire->has_words() && unacknowledged_bytes(wire->socket.get()) == 0) return false;
+  return Connection::discard_input(*wire);
 }
 
 }  // namespace tutti::transports::tcp

@@ -1,28 +1,30 @@
-// One TCP connection to one peer, as a Link, a Stream and one-sided access.
+// The part of one communicator in the connection of two members, as a Link, a Stream and one-sided
+// access.
 //
 // It exists before its connection: what is queued until then waits in the exchange, and the first
-// message makes it wanted. Both ranks may want it and call each other. The lower rank decides,
-// under its link's mutex: idle, it takes the call of the higher one; wanted, it declines, since its
-// own call is out. The higher rank takes any call until it is connected. So two calls that cross
-// end as one connection, and neither side sends a message before that is settled.
+// message makes it wanted. It is joined when the connection is its communicator's, too
+// (connection.h), and can fail or end without the connection.
 //
-// Owns:    the socket.
-// Threads: any; one mutex, which progress() only tries, so that threads that poll the same link do
-//          not queue up behind each other.
+// Threads: any; the mutex is the connection's, and progress() only tries it, so that threads that
+//          poll links of one connection do not queue up behind each other.
 // Errors:  the first one stays in status(). Closing waits, at most a second, until the peer's
 //          kernel has what sent() has promised.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "src/base/fork.h"
-#include "src/transport/door/dialer.h"
+#include "src/transport/member.h"
 #include "src/transport/stream/exchange.h"
 #include "src/transport/transport.h"
+#include "transports/tcp/connection.h"
+#include "transports/tcp/wire.h"
 
 namespace tutti::transports::tcp {
 
@@ -30,8 +32,25 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
  public:
   using Ticket = transport::Stream::Ticket;
 
-  /// Idle. `where` is the peer's address for messages. Without a dialer it waits for adopt().
-  TcpLink(int rank, int peer, std::string where, transport::door::Dialer* dialer = nullptr);
+  /// One rank's view of the two ends. `where` is the peer's address for messages.
+  struct Party {
+    int rank = 0;
+    int peer = 0;
+    std::string where;
+    uint64_t communicator = 0;
+    uint32_t epoch = 0;
+    transport::JobKey key{};
+  };
+  /// The state that the connection keeps for it.
+  struct Lease {
+    std::shared_ptr<Wire> wire;  // that it was joined with; stays
+    bool asked = false;          // this end has proved its key over the present wire
+    bool retired = false;
+    bool is_ready = false;  // in the connection's line
+  };
+
+  /// Idle.
+  TcpLink(Party party, std::shared_ptr<Connection> connection);
   ~TcpLink() override;
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
@@ -47,19 +66,42 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void probe() override;
   Status await(const Patience& patience) override;
   void on_settled(std::function<void()> call) override;
+  void on_failed(std::function<void()> hook) override;
 
   // For the dialer.
-  /// The peer, proved to be it, calls by this socket. True: it is the connection now. `calling`:
-  /// this rank's own call, if it is wanted, may have reached the peer.
-  bool answer(KeptFd call, bool calling);
-  /// The peer has taken this call of ours. The socket is non-blocking and for small messages.
-  void adopt(KeptFd call);
+  const std::shared_ptr<Connection>& connection() const { return connection_; }
+  int rank() const { return party_.rank; }
+  int peer_rank() const { return party_.peer; }
   /// There will be no connection; of a probe, not this time.
   void give_up(Status why);
-  /// Runs what on_settled() left, if it is time to. The dialer's thread.
-  void announce();
-  /// Fails if the peer's host has been silent for so long (is_silent).
-  void check_host(uint64_t silence_ns);
+  /// It is not joined any more if it is not yet, and nothing that on_settled() was given runs.
+  void be_quiet();
+
+  // For the connection, which holds the mutex.
+  uint64_t communicator() const { return party_.communicator; }
+  uint32_t epoch() const { return party_.epoch; }
+  const transport::JobKey& key() const { return party_.key; }
+  Lease& lease() { return lease_; }
+  transport::stream::ByteExchange& exchange() { return exchange_; }
+  bool is_open_on(const Wire& wire) const { return open_ && lease_.wire.get() == &wire; }
+  bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
+  bool has_settled() const { return is_joined() || has_failed(); }
+  bool is_quiet() const { return quiet_; }
+  bool waits() const { return wanted_ && !quiet_ && !has_settled(); }
+  void join(std::shared_ptr<Wire> wire);
+  /// So many bytes have arrived where the exchange wants them.
+  void take(size_t count);
+  /// Drops what is not on its way, and says no more than that.
+  void stop();
+  void wake_for_answers() {
+    if (wake_ && exchange_.has_answers()) wake_();
+  }
+  void take_settled_calls(std::vector<std::function<void()>>& calls);
+  void refused(const std::string& why);
+  void fail_lost(const std::string& why);
+  void fail_here(const Status& why);
+  void fail_buffer(const char* call);
+  void fail_malformed(const std::string& what);
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
               std::span<const transport::ConstBuffer> pieces) override;
@@ -86,57 +128,46 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool refused(transport::ChannelId region) const override;
   /// -1 until it is connected.
   int descriptor() const override { return fd_.load(std::memory_order_acquire); }
-  bool has_output() const override { return output_pending_.load(std::memory_order_seq_cst); }
-  uint64_t moves() const override { return moves_.load(std::memory_order_relaxed); }
+  bool has_output() const override { return connection_->has_output(); }
+  uint64_t moves() const override { return connection_->moves(); }
   void on_answers(std::function<void()> wake) override;
 
  private:
-  // All below need mutex_.
+  // All below need the mutex.
   bool done(const transport::stream::TicketWindow& window,
             Ticket ticket) const;  // but for this one
-  bool say_last_words();
-  bool discard_input();
-  bool write_some();
-  bool read_some();
-  bool work();
+  std::mutex& mutex() const { return connection_->mutex(); }
+  bool is_joined() const { return lease_.wire != nullptr; }
+  bool has_current_wire() const { return lease_.wire == connection_->wire(); }
   template <class Work>
-  void move_bytes(const Work& work);
+  void guarded(const Work& work) {
+    if (!is_joined()) return work();
+    connection_->guarded(*lease_.wire, work);
+  }
   void after_call(bool flush);
   void after_early_call();
   void want_once();
   void dial_once();
-  void connect_with(KeptFd call);
-  bool connected() const { return socket_.valid(); }
-  bool settled() const;
   void note_fault();
   void fail(Status status);
-  void fail_lost(const std::string& why);
-  void fail_here(const Status& why);
-  void fail_buffer(const char* call);
+  std::string names() const;
 
-  const int rank_;
-  const int peer_;
-  const std::string where_;
-  transport::door::Dialer* const dialer_;
+  const Party party_;
+  const std::shared_ptr<Connection> connection_;
   transport::Capabilities capabilities_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // settled() became true
-  KeptFd socket_;
-  KeptFd declined_;  // tells the peer by its end that this rank went away before it called
+  Lease lease_;
   transport::stream::ByteExchange exchange_;
-  bool open_ = false;  // connected, and neither failed nor leaving: all that common calls ask
+  bool open_ = false;  // joined, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;
   bool needed_ = false;           // wanted not only by a probe: stays wanted
-  uint64_t linger_until_ns_ = 0;  // from the first linger() on
   bool leaving_ = false;          // hang_up() was called: nothing but last words
-  bool output_full_ = false;      // the kernel takes no more for now
-  bool output_dead_ = false;      // why is found by reading what the peer said last
-  std::atomic<int> fd_{-1};       // socket_, for those that hold no lock
+  bool quiet_ = false;            // be_quiet()
+  uint64_t linger_until_ns_ = 0;  // from the first linger() on
+  std::atomic<int> fd_{-1};       // the wire's, for those that hold no lock
   std::atomic<bool> failed_{false};
-  std::atomic<bool> output_pending_{false};  // for those that hold no lock while they sleep
-  std::atomic<uint64_t> moves_{0};           // written under mutex_
-  std::function<void()> wake_;               // of on_answers()
+  std::function<void()> wake_;       // of on_answers()
+  std::function<void()> on_failed_;  // of on_failed()
   std::vector<std::function<void()>> settled_calls_;
   Status status_;  // constant once failed_ is set
 };

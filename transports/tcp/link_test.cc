@@ -23,14 +23,21 @@ constexpr transport::ChannelId kNotes{1, 0, 77};
 constexpr size_t kBytes = 32 << 20;  // more than sockets hold
 constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
 
+std::unique_ptr<TcpLink> link_of(int rank, const std::string& where) {
+  const auto member = [](int of) { return MemberId{{1, 1}, static_cast<uint32_t>(of)}; };
+  return std::make_unique<TcpLink>(
+      TcpLink::Party{rank, 1 - rank, where, kData.communicator, kData.epoch, {}},
+      std::make_shared<Connection>(member(rank), member(1 - rank)));
+}
+
 struct Links {
   Links() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    zero = std::make_unique<TcpLink>(0, 1, "here");
-    one = std::make_unique<TcpLink>(1, 0, "there");
-    zero->adopt(KeptFd(Fd(fds[0])));
-    one->adopt(KeptFd(Fd(fds[1])));
+    zero = link_of(0, "here");
+    one = link_of(1, "there");
+    zero->connection()->adopt(*zero, KeptFd(Fd(fds[0])), {});
+    one->connection()->adopt(*one, KeptFd(Fd(fds[1])), {});
   }
 
   /// Rank 1 has asked for much and does not read: rank 0 writes until nothing more fits.
@@ -150,12 +157,12 @@ TEST(TcpLink, WithoutMemoryToReadWithItIsDeadAndSaysWhy) {
 
 // Many links end together: the patience of each begins when it is asked first.
 TEST(TcpLink, WhoWaitsForAConnectionAsksWhetherItStillMakesSense) {
-  TcpLink link(0, 1, "here");  // nobody connects it
+  const auto link = link_of(0, "here");  // nobody connects it
   int asked = 0;
   const Patience patience = Patience(monotonic_ns() + kPatienceNs).as_long_as([&] {
     return ++asked < 2 ? Status() : Status::remote_error("rank 1 is gone");
   });
-  EXPECT_EQ(link.await(patience).message(), "rank 1 is gone");
+  EXPECT_EQ(link->await(patience).message(), "rank 1 is gone");
   EXPECT_EQ(asked, 2);
 }
 

@@ -70,7 +70,7 @@ class Called {
     self.rank = rank_;
     self.communicator = kCommunicator;
     self.purpose = transport::door::Purpose::kTcp;
-    greeting_.emplace(call_.get(), key_, self);
+    greeting_.emplace(call_.get(), transport::door::one_lock(key_, self));
   }
 
   const int rank_;
@@ -87,25 +87,27 @@ class Calls {
   static constexpr int kRanks = 1 + 2 * static_cast<int>(kAll.size());
 
   Calls() {
-    member_.keepalive_ns = kKeepaliveNs;
     member_.rank = 0;
     member_.ranks = kRanks;
     member_.communicator = kCommunicator;
-    KeptFd listener = open_listener();
-    const TcpCard card{local_endpoint(listener.get()).value(), "home"};
-    connector_ = Connector::create(member_, card, std::move(listener)).value();
+    member_.bind_address = "127.0.0.1";
+    connector_ = Connector::create(kKeepaliveNs).value();
+    seat_ = connector_->enter(member_).value();
     for (int rank = 1; rank < kRanks; ++rank) {
       called_.push_back(std::make_unique<Called>(rank));
-      links_.push_back(std::make_unique<TcpLink>(0, rank, "there", connector_.get()));
-      connector_->add(*links_.back(), rank, called_.back()->card());
+      links_.push_back(connector_->add(*seat_, rank, called_.back()->card()));
       links_.back()->want();
     }
+  }
+  ~Calls() {
+    links_.clear();
+    connector_->leave(*seat_);
   }
   Called& called(int rank) { return *called_[static_cast<size_t>(rank - 1)]; }
   TcpLink& link(int rank) { return *links_[static_cast<size_t>(rank - 1)]; }
   void serve_for(uint64_t time_ns) {
     const uint64_t end_ns = monotonic_ns() + time_ns;
-    while (wait_ready(connector_->fd(), POLLIN, end_ns)) connector_->serve();
+    while (wait_ready(connector_->service_fd(), POLLIN, end_ns)) connector_->serve();
   }
   void stop_all() {
     const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
@@ -119,6 +121,7 @@ class Calls {
   transport::Member member_;
   std::vector<std::unique_ptr<Called>> called_;
   std::unique_ptr<Connector> connector_;
+  Connector::Seat* seat_ = nullptr;
   std::vector<std::unique_ptr<TcpLink>> links_;
 };
 

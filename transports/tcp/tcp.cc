@@ -4,21 +4,24 @@
 #include <string>
 #include <utility>
 
+#include "src/transport/endpoint.h"
 #include "transports/tcp/card.h"
 #include "transports/tcp/connector.h"
 #include "transports/tcp/link.h"
-#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 namespace {
 
 class TcpTransport final : public transport::Transport {
  public:
-  TcpTransport(const transport::Member& member, TcpCard card, std::unique_ptr<Connector> connector)
-      : member_(member), card_(std::move(card)), connector_(std::move(connector)) {}
+  /// `is_served`: by the process's endpoint.
+  TcpTransport(const transport::Member& member, std::shared_ptr<Connector> connector,
+               Connector::Seat& seat, bool is_served)
+      : member_(member), connector_(std::move(connector)), seat_(seat), is_served_(is_served) {}
+  ~TcpTransport() override { connector_->leave(seat_); }
 
   std::string_view name() const override { return "tcp"; }
-  std::string card() const override { return card_.write(); }
+  std::string card() const override { return Connector::card_of(seat_).write(); }
   bool reaches(std::string_view peer_card) const override {
     return TcpCard::read(peer_card).has_value();
   }
@@ -33,45 +36,45 @@ class TcpTransport final : public transport::Transport {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " has no TCP card, or is not another rank");
     }
-    auto link =
-        std::make_unique<TcpLink>(member_.rank, peer, card->endpoint.text(), connector_.get());
-    connector_->add(*link, peer, *card);
-    return std::unique_ptr<transport::Link>(std::move(link));
+    return std::unique_ptr<transport::Link>(connector_->add(seat_, peer, *card));
   }
 
-  int service_fd() const override { return connector_->fd(); }
+  int service_fd() const override { return is_served_ ? -1 : connector_->service_fd(); }
   void serve() override { connector_->serve(); }
+  void stop_serving() override { connector_->be_quiet(seat_); }
 
  private:
   const transport::Member& member_;
-  const TcpCard card_;
-  const std::unique_ptr<Connector> connector_;
+  const std::shared_ptr<Connector> connector_;
+  Connector::Seat& seat_;
+  const bool is_served_;
 };
+
+Result<std::shared_ptr<Connector>> connector_for(const transport::Member& member) {
+  const auto make_one = [&]() -> Result<std::unique_ptr<transport::Endpoint::Part>> {
+    auto made = Connector::create(member.keepalive_ns);
+    if (!made.ok()) return made.status();
+    return std::unique_ptr<transport::Endpoint::Part>(std::move(made).value());
+  };
+  if (member.endpoint == nullptr) {
+    auto own = Connector::create(member.keepalive_ns);
+    if (!own.ok()) return own.status();
+    return std::shared_ptr<Connector>(std::move(own).value());
+  }
+  auto part = member.endpoint->part("tcp", make_one);
+  if (!part.ok()) return part.status();
+  return std::static_pointer_cast<Connector>(std::move(part).value());
+}
 
 }  // namespace
 
 Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
-  Result<Endpoint> wanted = parse_endpoint(member.bind_address, 0);
-  if (!wanted.ok()) return wanted.status();
-  if (wanted.value().wildcard()) {
-    return Status::invalid_argument("'" + member.bind_address +
-                                    "' is no address that peers could connect to: give the "
-                                    "address of one interface");
-  }
-  Result<KeptFd> listener = listen_on(wanted.value());
-  if (!listener.ok()) {
-    return Status::system_error("rank " + std::to_string(member.rank) + " cannot listen on " +
-                                member.bind_address + ": " +
-                                std::string(listener.status().message()));
-  }
-  Result<Endpoint> endpoint = local_endpoint(listener.value().get());
-  if (!endpoint.ok()) return endpoint.status();
-  TcpCard card{endpoint.value(), member.host_id};
-  Result<std::unique_ptr<Connector>> connector =
-      Connector::create(member, card, std::move(listener).value());
+  Result<std::shared_ptr<Connector>> connector = connector_for(member);
   if (!connector.ok()) return connector.status();
-  return std::unique_ptr<transport::Transport>(
-      std::make_unique<TcpTransport>(member, std::move(card), std::move(connector).value()));
+  const Result<Connector::Seat*> seat = connector.value()->enter(member);
+  if (!seat.ok()) return seat.status();
+  return std::unique_ptr<transport::Transport>(std::make_unique<TcpTransport>(
+      member, std::move(connector).value(), *seat.value(), member.endpoint != nullptr));
 }
 
 }  // namespace tutti::transports::tcp

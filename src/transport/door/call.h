@@ -39,6 +39,8 @@ class OutgoingCall {
   /// The peer may have let this rank in: who hangs up now may hang up a connection.
   bool proved() const { return reached() && introduction_->proved(); }
   bool cut_off() const { return reached() && introduction_->cut_off(); }
+  /// Once step() has said true.
+  Binding binding() const { return introduction_->binding(); }
   KeptFd take() { return fd_.take(); }
 
  private:

@@ -49,7 +49,7 @@ TEST(OutgoingCall, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
   const JobKey key{};
   Pair pair;
   OutgoingCall call(std::move(pair.caller), key, identity(0, 1));
-  Greeting greeting(pair.gate.get(), key, identity(1, -1));
+  Greeting greeting(pair.gate.get(), one_lock(key, identity(1, -1)));
   EXPECT_FALSE(call.reached());
   ASSERT_TRUE(call.step().ok());  // hello
   EXPECT_TRUE(call.reached());
@@ -88,7 +88,7 @@ Status call_a_busy_gate(const JobKey& theirs, std::deque<int> steps, Called& cal
     const int most = steps.empty() ? 2 : steps.front();
     if (!steps.empty()) steps.pop_front();
     gates.emplace_back([&theirs, &admitted, number, most, gate = std::move(pair.gate)] {
-      Greeting greeting(gate.get(), theirs, identity(1, -1));
+      Greeting greeting(gate.get(), one_lock(theirs, identity(1, -1)));
       for (int step = 0; step < most; ++step) {
         if (!wait_ready(gate.get(), POLLIN, monotonic_ns() + kPatienceNs)) return;
         const Result<bool> done = greeting.advance();

@@ -17,9 +17,11 @@
 namespace tutti::transport::door {
 
 Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet, RoundTrip round_trip)
+    : Gate(std::move(listener), one_lock(key, self), std::move(vet), std::move(round_trip)) {}
+
+Gate::Gate(KeptFd listener, Locks locks, Vet vet, RoundTrip round_trip)
     : listener_(std::move(listener)),
-      key_(key),
-      self_(self),
+      locks_(std::move(locks)),
       vet_(std::move(vet)),
       round_trip_(std::move(round_trip)) {
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
@@ -195,7 +197,7 @@ void Gate::welcome(KeptFd fd) {
   constexpr uint64_t kRoundTrips = 3;  // hello and proof take one and a little
   const uint64_t answer_ns = std::max(kAnswerNs, kRoundTrips * round_trip_(fd.get()));
   const uint64_t now_ns = monotonic_ns();
-  Greeting greeting(fd.get(), key_, self_);
+  Greeting greeting(fd.get(), locks_);
   Guest guest{PolledFd(std::move(fd)), now_ns + kPatienceNs,
               now_ns + std::min(answer_ns, kPatienceNs), std::move(greeting)};
   if (set_ != nullptr) {
@@ -214,7 +216,8 @@ bool Gate::hear(Guest& guest, std::vector<AdmittedCaller>& admitted) {
     return true;
   }
   if (done.value()) {
-    admitted.push_back({guest.fd.take(), guest.greeting.rank()});
+    const Greeting& greeting = guest.greeting;
+    admitted.push_back({guest.fd.take(), greeting.rank(), greeting.self(), greeting.binding()});
     return true;
   }
   if (monotonic_ns() < guest.expiry_ns) return false;

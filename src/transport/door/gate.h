@@ -42,6 +42,8 @@ class Gate {
   struct AdmittedCaller {
     KeptFd fd;
     int rank = -1;
+    Identity self;  // the one of the door's ranks that it has called
+    Binding binding{};
   };
 
   /// Looks at a fresh connection before a byte of it is read: OK lets it go on.
@@ -53,6 +55,8 @@ class Gate {
   /// The listener is made non-blocking.
   Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet = {},
        RoundTrip round_trip = round_trip_of_tcp);
+  /// Of many ranks. `locks` runs within next() and step().
+  Gate(KeptFd listener, Locks locks, Vet vet = {}, RoundTrip round_trip = round_trip_of_tcp);
 
   /// The next caller that proved itself, whoever it is.
   Result<AdmittedCaller> next(const Patience& patience);
@@ -99,8 +103,7 @@ class Gate {
 
   PolledFd listener_;
   KeptFd spare_;
-  const JobKey key_;
-  const Identity self_;
+  const Locks locks_;
   const Vet vet_;
   const RoundTrip round_trip_;
   const PollSet* set_ = nullptr;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/base/io.h"
 #include "src/base/little.h"
@@ -88,6 +89,10 @@ Status check_hello(const HelloBytes& bytes, const Identity& self, Role expected)
     return differs("purpose", static_cast<uint32_t>(hello.who.purpose),
                    static_cast<uint32_t>(self.purpose));
   }
+  if (expected == Role::kAcceptor && hello.who.rank < 0 && self.peer >= 0) {
+    return Status::remote_error("there is no " + rank_name(self.peer) +
+                                " of this communicator there, or no more");
+  }
   if (hello.who.communicator != self.communicator) {
     return differs("communicator", hello.who.communicator, self.communicator);
   }
@@ -125,6 +130,19 @@ Proof prove(const JobKey& key, Role role, const HelloBytes& caller, const HelloB
   crypto_generichash_final(&state, proof.data(), proof.size());
   sodium_memzero(&state, sizeof state);
   return proof;
+}
+
+Binding bind(const HelloBytes& caller, const HelloBytes& acceptor) {
+  constexpr std::string_view kBindingLabel = "tutti connection 1";
+  Binding binding{};
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, binding.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kBindingLabel.data()),
+                            kBindingLabel.size());
+  crypto_generichash_update(&state, caller.data(), caller.size());
+  crypto_generichash_update(&state, acceptor.data(), acceptor.size());
+  crypto_generichash_final(&state, binding.data(), binding.size());
+  return binding;
 }
 
 Status start_sodium() {
@@ -230,8 +248,15 @@ Status Introduction::check_proof() const {
   return Status::remote_error("the peer does not hold this job's key");
 }
 
-Greeting::Greeting(int fd, const JobKey& key, const Identity& self)
-    : fd_(fd), key_(&key), self_(self) {}
+Binding Introduction::binding() const { return bind(ours_, theirs_); }
+
+Locks one_lock(const JobKey& key, const Identity& self) {
+  return [lock = Lock{key, self}](const Identity&) { return std::optional(lock); };
+}
+
+Greeting::Greeting(int fd, Locks locks) : fd_(fd), locks_(std::move(locks)) {}
+
+Binding Greeting::binding() const { return bind(theirs_, ours_); }
 
 Result<bool> Greeting::advance() {
   while (received_ < kHelloBytes + kProofBytes) {
@@ -257,12 +282,19 @@ Result<bool> Greeting::advance() {
 /// The hello is answered even where it differs: the caller's error then names the difference too.
 Status Greeting::answer_hello() {
   if (Status status = start_sodium(); !status.ok()) return status;
-  if (std::memcmp(theirs_.data(), kMagic.data(), kMagic.size()) == 0) {
-    ours_ = encode(self_, Role::kAcceptor);
+  const bool speaks = std::memcmp(theirs_.data(), kMagic.data(), kMagic.size()) == 0;
+  const std::optional<Lock> found = speaks ? locks_(decode(theirs_).who) : std::nullopt;
+  // The hello of nobody says that there is no such rank, and nothing of those that there are.
+  lock_ = found.value_or(Lock{{}, {.purpose = decode(theirs_).who.purpose}});
+  if (speaks) {
+    ours_ = encode(lock_.self, Role::kAcceptor);
     if (Status status = send_now(fd_, ours_); !status.ok()) return status;
   }
-  if (Status status = check_hello(theirs_, self_, Role::kCaller); !status.ok()) return status;
-  return check_caller(theirs_, self_);
+  if (speaks && !found) {
+    return Status::remote_error("the caller wants a rank of a communicator that is not here");
+  }
+  if (Status status = check_hello(theirs_, lock_.self, Role::kCaller); !status.ok()) return status;
+  return check_caller(theirs_, lock_.self);
 }
 
 void Greeting::put_off() const {
@@ -270,11 +302,12 @@ void Greeting::put_off() const {
 }
 
 Status Greeting::answer_proof() {
-  const Proof expected = prove(*key_, Role::kCaller, theirs_, ours_);
+  const Proof expected = prove(lock_.key, Role::kCaller, theirs_, ours_);
   if (sodium_memcmp(proof_.data(), expected.data(), expected.size()) != 0) {
     return Status::remote_error("the caller does not hold this job's key");
   }
-  if (Status status = send_now(fd_, prove(*key_, Role::kAcceptor, theirs_, ours_)); !status.ok()) {
+  if (Status status = send_now(fd_, prove(lock_.key, Role::kAcceptor, theirs_, ours_));
+      !status.ok()) {
     return status;
   }
   rank_ = decode(theirs_).who.rank;

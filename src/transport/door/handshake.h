@@ -21,6 +21,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "src/base/patience.h"
 #include "src/base/status.h"
@@ -37,6 +39,20 @@ struct Identity {
   uint32_t epoch = 0;
   Purpose purpose = Purpose::kRendezvous;
 };
+
+/// The part of a rank at its door, and the key that its callers have to hold.
+struct Lock {
+  JobKey key{};
+  Identity self;
+};
+
+/// A door of many ranks finds the one that a caller wants. `caller` is what the caller says of
+/// itself, which nobody has proved yet. Nothing: there is no such rank here.
+using Locks = std::function<std::optional<Lock>(const Identity& caller)>;
+Locks one_lock(const JobKey& key, const Identity& self);
+
+/// A hash of both hellos, and so of both fresh nonces: it names one connection for ever.
+using Binding = std::array<uint8_t, 32>;
 
 inline constexpr uint32_t kWireVersion = 1;
 inline constexpr size_t kHelloBytes = 72;
@@ -59,6 +75,8 @@ class Introduction {
   /// The peer said nothing against this rank, it hung up where its proof was due: a refusal, or a
   /// connection that was lost.
   bool cut_off() const { return cut_off_; }
+  /// Once it is done.
+  Binding binding() const;
 
  private:
   Result<bool> receive();
@@ -81,8 +99,7 @@ class Introduction {
 /// The accepting side in steps, for one thread that greets many callers at once.
 class Greeting {
  public:
-  /// `key` outlives the greeting.
-  Greeting(int fd, const JobKey& key, const Identity& self);
+  Greeting(int fd, Locks locks);
 
   /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable.
   /// An error is final.
@@ -90,6 +107,9 @@ class Greeting {
   /// Before it is hung up on to make room for others: so that it calls again. Never waits.
   void put_off() const;
   int rank() const { return rank_; }  // at least 0
+  /// The one that the caller has proved to know, once it is done.
+  const Identity& self() const { return lock_.self; }
+  Binding binding() const;
   /// Bytes of the caller so far.
   size_t received() const { return received_; }
 
@@ -98,8 +118,8 @@ class Greeting {
   Status answer_proof();
 
   int fd_;
-  const JobKey* key_;
-  Identity self_;
+  Locks locks_;
+  Lock lock_;
   std::array<uint8_t, kHelloBytes> theirs_{};
   std::array<uint8_t, kHelloBytes> ours_{};
   std::array<uint8_t, kProofBytes> proof_{};

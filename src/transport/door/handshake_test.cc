@@ -25,7 +25,7 @@ uint64_t in_time() { return in(60'000); }  // for what is on its way
 /// The accepting side in one call: the rank that called.
 Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,
                              uint64_t deadline_ns) {
-  Greeting greeting(fd, key, self);
+  Greeting greeting(fd, one_lock(key, self));
   for (;;) {
     const Result<bool> done = greeting.advance();
     if (!done.ok()) return done.status();

@@ -97,6 +97,18 @@ std::span<const iovec> BytesOut::gather() {
   return current_->left();
 }
 
+bool BytesOut::is_within_frame() const {
+  if (outbound_.closed()) return last_written_ != last_words_.size();
+  return batch_.is_within_frame() || (urgent_ != nullptr && urgent_->is_within_frame());
+}
+
+std::span<const iovec> BytesOut::gather_frame() {
+  if (outbound_.closed()) return gather();
+  const bool is_in_urgent = urgent_ != nullptr && urgent_->is_within_frame();
+  current_ = is_in_urgent ? urgent_.get() : &batch_;
+  return current_->is_within_frame() ? current_->left_of_frame() : std::span<const iovec>();
+}
+
 void BytesOut::wrote(size_t count) {
   if (outbound_.closed()) {
     last_written_ += count;

@@ -89,6 +89,14 @@ class BytesOut {
   void wrote(size_t count);
   bool idle() const;
 
+  // Where pipes share what carries them.
+  /// Frames of high priority are ready.
+  bool is_urgent() const { return !outbound_.closed() && outbound_.is_urgent(); }
+  /// A frame has begun: no other pipe's bytes may follow before its end.
+  bool is_within_frame() const;
+  /// As gather(), but no more than the rest of that frame.
+  std::span<const iovec> gather_frame();
+
   /// FrameBatch::keep() of all that is not written yet.
   template <class Which>
   void keep(Which which) {

@@ -133,6 +133,9 @@ class ByteExchange final : public FrameExchange {
   std::span<const iovec> gather() { return out_.gather(); }
   void wrote(size_t count) { out_.wrote(count); }
   bool idle() const { return out_.idle(); }
+  bool is_urgent() const { return out_.is_urgent(); }
+  bool is_within_frame() const { return out_.is_within_frame(); }
+  std::span<const iovec> gather_frame() { return out_.gather_frame(); }
 
   // Where to read to, and how much was read.
   size_t prepare(std::span<iovec> out) { return in_.prepare(out); }

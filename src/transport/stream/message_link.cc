@@ -90,7 +90,10 @@ void MessageLink::move(const Work& work) {
 void MessageLink::after_call() {
   if (failed_.load(std::memory_order_relaxed) || leaving_) return;
   if (exchange_.faulty()) return note_fault();
-  move([this] { send_some(); });
+  move([this] {
+    send_some();
+    if (held_) poll_pipe();  // there may never be room: the peer may be gone
+  });
   output_pending_.store(!has_said_all(), std::memory_order_relaxed);
 }
 

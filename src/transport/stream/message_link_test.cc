@@ -117,6 +117,16 @@ TEST(StreamMessageLink, WhoHangsUpReadsTheCallersMemoryNoMoreAndSaysItsLastWord)
       << status.message();
 }
 
+// Nobody may ever call progress(): a call that only sends notices it.
+TEST(StreamMessageLink, WhoOnlySendsNoticesThatThePeerHasGone) {
+  Links links;
+  links.ends[1].reset();
+  const std::vector<std::byte> source(4096);
+  for (size_t frame = 0; frame <= kRoom; ++frame) links.send(source);
+  EXPECT_EQ(links.ends[0]->status().code(), Code::kRemoteError)
+      << links.ends[0]->status().message();
+}
+
 TEST(StreamMessageLink, AMismatchIsSaidOnBothSides) {
   Links links;
   const std::vector<std::byte> source(64);

@@ -1,0 +1,49 @@
+// The transports of a process have some things in common for all its ranks and communicators:
+// doors, and connections that links share. There is one endpoint a process (api/process.h has it);
+// a transport whose member names none has such a part for itself.
+//
+// Owns:     nothing: a part lives as long as a transport has it.
+// Threads:  any.
+// Errors:   those of whoever makes a part, or serves it.
+// Lifetime: outlives the transports of the process.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "src/base/status.h"
+
+namespace tutti::transport {
+
+class Endpoint {
+ public:
+  /// The part of one kind of transport, for the whole process.
+  class Part {
+   public:
+    virtual ~Part() = default;
+    /// As Transport::service_fd() and serve().
+    virtual int service_fd() const = 0;
+    virtual void serve() = 0;
+  };
+
+  /// Runs `visit` on another thread whenever the descriptor is readable, until remove() returns.
+  struct Server {
+    std::function<Status(int fd, std::function<void()> visit)> attend;
+    std::function<void(int fd)> remove;
+  };
+  explicit Endpoint(Server server) : server_(std::move(server)) {}
+
+  using Make = std::function<Result<std::unique_ptr<Part>>()>;
+  /// The one of this name, made now if nobody has it.
+  Result<std::shared_ptr<Part>> part(const std::string& name, const Make& make);
+
+ private:
+  const Server server_;
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Part>> parts_;  // under mutex_
+};
+
+}  // namespace tutti::transport

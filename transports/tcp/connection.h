@@ -1,0 +1,180 @@
+// The connection of two members, which the links of all communicators share that hold both.
+//
+// It exists before its socket, as links do: the first message of any link makes it wanted. Both
+// members may want it and call each other. The one with the lesser id decides, under its mutex: it
+// takes the call of the other one while it wants no connection itself, and declines while it does,
+// since its own call is out; the other one takes any call. So two calls that cross end as one
+// connection, whichever communicators they were for.
+//
+// A call is made with the key of one communicator, whose link is joined with it. Another link is
+// joined when both ends have proved its communicator's key over the socket (door/lease_frame.h): a
+// link that is wanted proves first, and the other end answers. A proof for a communicator that is
+// being made here, but has no link yet, is kept, and answered when it has. Frames of a communicator
+// whose link is not joined are read and discarded. A link that ends says OVER; nothing else happens
+// to the others. The socket is closed with the last link that was joined.
+//
+// Owns:    the socket (Wire); not its links, which enter and leave.
+// Threads: any; one mutex, for the links too. Functions that need it say so.
+// Errors:  a socket that breaks fails the links that are joined; those that still wait are called
+//          for again.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/fork.h"
+#include "src/base/member_id.h"
+#include "src/base/status.h"
+#include "src/transport/door/call_answer.h"
+#include "src/transport/door/lease_frame.h"
+#include "transports/tcp/wire.h"
+
+namespace tutti::transports::tcp {
+
+class Connection;
+class TcpLink;
+
+/// The object that calls peers and lets them in (connector.h).
+class Dialer {
+ public:
+  virtual ~Dialer() = default;
+  /// The connection is wanted, or has links that have settled. Never waits; its mutex is held.
+  virtual void look_at(Connection& connection) = 0;
+  /// The link ends. No call of it is running afterwards.
+  virtual void forget(TcpLink& link) = 0;
+  /// Why there is no connection yet.
+  virtual Status overdue(const TcpLink& link) = 0;
+  /// The communicator is being made here, or stands. From any thread, under any lock.
+  virtual bool expects(uint64_t communicator, uint32_t epoch) = 0;
+};
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  /// Of one peer: proofs for communicators that have no link here yet.
+  static constexpr size_t kMostKeptProofs = 64;
+
+  /// Without a dialer it waits for adopt().
+  Connection(const MemberId& self, const MemberId& peer, Dialer* dialer = nullptr)
+      : self_(self), peer_(peer), dialer_(dialer) {}
+
+  std::mutex& mutex() { return mutex_; }
+  std::condition_variable& changed() { return changed_; }
+  Dialer* dialer() const { return dialer_; }
+  const MemberId& self() const { return self_; }
+  const MemberId& peer() const { return peer_; }
+
+  // For the dialer.
+  enum class Taken : uint8_t { kNo, kYes };
+  /// The peer, proved to be the one of this link, calls by this socket. `calling`: this member's
+  /// own call, if there is one, may have reached the peer.
+  Taken answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding, bool calling);
+  /// The peer has taken this call of the link. The socket is non-blocking and for small messages.
+  void adopt(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
+  bool is_connected();
+  bool is_wanted() { return link_to_call_for() != nullptr; }
+  /// A link that waits for a call; null: none does, or there is a socket.
+  TcpLink* link_to_call_for();
+  /// Runs what on_settled() left of links that have settled. The dialer's thread.
+  void announce();
+  /// Fails if the peer's host has been silent for so long (is_silent).
+  void check_host(uint64_t silence_ns);
+  /// Proofs for this communicator are answered with GONE.
+  void decline_kept(uint64_t communicator, uint32_t epoch);
+
+  // For links. All below need the mutex.
+  void enter(TcpLink& link);
+  void leave(TcpLink& link);
+  /// The link needs to be joined.
+  void want(TcpLink& link);
+  /// The link has something to send, or may have.
+  void after_call(TcpLink& link, bool flush);
+  /// The link has something to send, because of something that came.
+  void enlist(TcpLink& link);
+  /// Moves what can be moved; whether anything was.
+  bool work(Wire& wire);
+  const std::shared_ptr<Wire>& wire() const { return wire_; }
+  /// The link says and hears nothing any more: its last words are the connection's.
+  void retire(TcpLink& link);
+  /// Says the rest on a wire that nobody takes up any more; whether all is said.
+  bool say_rest(Wire& wire);
+  /// Reads and discards. False at the end of what the peer sends.
+  static bool discard_input(Wire& wire);
+  /// The peer said something that no Tutti says, or this rank cannot go on.
+  void give_up(Wire& wire, const std::function<void(TcpLink&)>& tell);
+
+  /// A message that finds no memory while it is read or written is half done, and the stream is of
+  /// no use any more, whichever thread it was.
+  template <class Work>
+  void guarded(Wire& wire, const Work& move_bytes) {
+    try {
+      move_bytes();
+    } catch (const std::exception& error) {
+      fail_after(wire, error);
+    }
+  }
+  /// A link waits no more.
+  void drop_declined_if_unwanted();
+
+  bool has_output() const { return output_pending_.load(std::memory_order_seq_cst); }
+  uint64_t moves() const { return moves_.load(std::memory_order_relaxed); }
+
+ private:
+  void fail_after(Wire& wire, const std::exception& error);
+  bool write_some(Wire& wire);
+  void write_words(Wire& wire, size_t& turn);
+  void write_link(Wire& wire, TcpLink& link, bool only_frame, size_t& turn);
+  bool has_urgent(const Wire& wire) const;
+  TcpLink* next_to_write(const Wire& wire);
+  void enlist_first(TcpLink& link);
+  void fail_buffer(Wire& wire, TcpLink& culprit);
+  bool read_some(Wire& wire);
+  size_t prepare(Wire& wire, std::span<iovec> out, uint64_t& direct) const;
+  void commit(Wire& wire, size_t count, uint64_t direct);
+  void parse(Wire& wire);
+  void feed(Wire& wire, size_t count);
+  bool take_lease_frame(Wire& wire);
+  void take_proof(Wire& wire, const transport::door::LeaseFrame& frame);
+  void keep(const transport::door::LeaseFrame& frame);
+  void lose(Wire& wire, const std::string& why);
+  void ask(TcpLink& link, bool lacks_proof);
+  void answer_proof(Wire& wire, TcpLink& link, const transport::door::LeaseFrame& frame);
+  void tell(Wire& wire, transport::door::LeaseWord word, uint64_t communicator, uint32_t epoch);
+  void connect_with(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
+  void close_if_unused();
+  void forget_proofs();
+  void note_pending();
+  void call_again();
+  transport::door::LeaseClaim claim_of(const Wire& wire, const TcpLink& link, bool own) const;
+  TcpLink* find(uint64_t communicator, uint32_t epoch) const;
+  void use(Wire& wire, TcpLink& link);
+  void forget(Wire& wire, const TcpLink& link);
+  TcpLink* wanting_link() const;
+
+  const MemberId self_;
+  const MemberId peer_;
+  Dialer* const dialer_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a link has settled
+  std::shared_ptr<Wire> wire_;
+  KeptFd declined_;  // tells the peer by its end that this rank went away before it called
+  std::vector<TcpLink*> links_;
+  std::deque<TcpLink*> ready_;
+  std::vector<transport::door::LeaseFrame> kept_;
+  bool has_dropped_proofs_ = false;  // more came than are kept
+  std::atomic<bool> output_pending_{false};
+  std::atomic<uint64_t> moves_{0};
+};
+
+}  // namespace tutti::transports::tcp
