@@ -300,9 +300,13 @@ void Agreement::ask() {
       message_of(preparing ? Message::Kind::kPrepare : Message::Kind::kAccept, ballot_);
   if (preparing) question.text = wish_.encode();
   if (!preparing) question.proposal = Proposal{ballot_, *proposed_};
+  // A member that has promised may have adopted meanwhile a view that others decided, and the
+  // newcomers that this one waits for may be in it and call no more: so it is asked again.
+  const bool waits_for_newcomers =
+      preparing && rules_.decides(terms_, wish_, keys_of(promises_), dead_);
   for (const Member member : terms_.previous.members) {
     const bool answered = preparing ? promises_.count(member) != 0 : accepts_.count(member) != 0;
-    if (expects(member) && !answered) send(member, question);
+    if (expects(member) && (!answered || waits_for_newcomers)) send(member, question);
   }
 }
 

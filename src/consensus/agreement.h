@@ -85,7 +85,8 @@ class Agreement {
 
   Message message_of(Message::Kind kind, const Ballot& ballot) const;
   void send(Member to, Message message);
-  /// The question of this phase, to all that have not answered it.
+  /// The question of this phase, to all that have not answered it; to all, where a newcomer is
+  /// missing.
   void ask();
 
   const Terms terms_;

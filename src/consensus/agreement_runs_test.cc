@@ -11,6 +11,13 @@ constexpr uint64_t kRuns = 2000;
 
 TEST(AgreementRuns, KeepEveryPromise) { EXPECT_EQ(first_violation(Rules(), 1, kRuns), ""); }
 
+// A proposer had all promises and waited for a newcomer that had joined by another one's ballot:
+// the one run of a million that found it.
+TEST(AgreementRuns, AProposerThatWaitsForANewcomerLearnsThatItHasJoined) {
+  constexpr uint64_t kSeed = 1344198;
+  EXPECT_EQ(first_violation(Rules(), kSeed, 1), "");
+}
+
 TEST(AgreementRuns, AdoptSomethingInMost) {
   const Rules rules;
   uint32_t adoptions = 0;
