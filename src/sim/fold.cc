@@ -42,7 +42,9 @@ class Folder {
       if (Status status = know(rank); !status.ok()) return status;
     }
     cast_.checked = static_cast<uint32_t>(known_.size());
-    if (folding == Folding::kNever || !refine()) keep_all();
+    // Connections of equal ranks take different links of an uplink that is several.
+    const bool is_alike = network_.paths() == 1;
+    if (folding == Folding::kNever || !is_alike || !refine()) keep_all();
     return finish();
   }
 

@@ -91,7 +91,7 @@ void Network::add_links(size_t level, uint32_t count, const std::vector<double>&
                        const std::function<double(uint32_t)>& capacity) {
     const auto first = static_cast<uint32_t>(links_.size());
     for (uint32_t i = 0; i < owners; ++i) {
-      links_.push_back({way, static_cast<uint8_t>(owner_level), i, capacity(i)});
+      links_.push_back({way, static_cast<uint8_t>(owner_level), i, 0, capacity(i)});
     }
     return first;
   };
@@ -105,8 +105,9 @@ void Network::add_links(size_t level, uint32_t count, const std::vector<double>&
       add(LinkWay::kShared, group_->nodes(level), level + 1, [&](uint32_t) { return shared; });
 }
 
-uint32_t Network::link_id(LinkWay way, size_t level, uint32_t node) const {
-  return (way == LinkWay::kUp ? first_up_ : first_down_)[level] + node;
+uint32_t Network::link_id(LinkWay way, size_t level, uint32_t node, uint32_t path) const {
+  const uint32_t first = (way == LinkWay::kUp ? first_up_ : first_down_)[level];
+  return first + (level == 0 ? node : node * paths_ + path);
 }
 
 uint32_t Network::medium_of(int rank) const {
@@ -114,11 +115,16 @@ uint32_t Network::medium_of(int rank) const {
   return first_shared_[host_level_] + node_of(host_level_, rank);
 }
 
-size_t Network::route(int source, int target, const std::function<void(uint32_t)>& link) const {
+size_t Network::route(int source, int target, const std::function<void(uint32_t)>& link,
+                      const PathPicker& pick) const {
   const size_t turn = group_->common_level(source, target);
   if (levels_[turn].maps) return turn;
-  for (size_t i = 0; i <= turn; ++i) link(link_id(LinkWay::kUp, i, owner(i, source)));
-  for (size_t i = turn + 1; i-- > 0;) link(link_id(LinkWay::kDown, i, owner(i, target)));
+  std::vector<uint32_t> paths(turn + 1, 0);
+  for (size_t i = 1; i <= turn && pick; ++i) paths[i] = pick(i, owner(i, source), owner(i, target));
+  for (size_t i = 0; i <= turn; ++i) link(link_id(LinkWay::kUp, i, owner(i, source), paths[i]));
+  for (size_t i = turn + 1; i-- > 0;) {
+    link(link_id(LinkWay::kDown, i, owner(i, target), paths[i]));
+  }
   return turn;
 }
 
@@ -131,8 +137,10 @@ double Network::latency_ns(int source, int target) const {
 std::string Network::describe(uint32_t id) const {
   const NetworkLink& link = links_[id];
   static constexpr const char* kWords[] = {"up from ", "down to ", "memory of "};
-  return kWords[static_cast<int>(link.way)] + std::string(owner_name(link.level)) + " " +
-         std::to_string(link.node);
+  std::string name = kWords[static_cast<int>(link.way)] + std::string(owner_name(link.level)) +
+                     " " + std::to_string(link.node);
+  const bool is_part = paths_ > 1 && link.level > 0 && link.way != LinkWay::kShared;
+  return is_part ? name + " by path " + std::to_string(link.path) : name;
 }
 
 Status Network::fail(const LinkFault& fault) {
@@ -152,8 +160,10 @@ Status Network::fail(const LinkFault& fault) {
                                     " can have a factor above 0 up to 1, a loss from 0 to below 1 "
                                     "and a delay that is not negative");
   }
-  for (const LinkWay way : {LinkWay::kUp, LinkWay::kDown}) {
-    NetworkLink& link = links_[link_id(way, fault.level, fault.node)];
+  const uint32_t paths = fault.level == 0 ? 1 : paths_;
+  for (uint32_t i = 0; i < 2 * paths; ++i) {
+    const LinkWay way = i < paths ? LinkWay::kUp : LinkWay::kDown;
+    NetworkLink& link = links_[link_id(way, fault.level, fault.node, i % paths)];
     if (fault.factor < 1 && link.bytes_per_ns == 0) {
       return Status::invalid_argument("the link of " + name +
                                       " has no bandwidth that a fault could reduce");
@@ -164,6 +174,37 @@ Status Network::fail(const LinkFault& fault) {
     link.dead_from = std::min(link.dead_from, fault.dead_from);
   }
   sound_ = false;
+  return {};
+}
+
+Status Network::divide_uplinks(uint32_t paths, PathRule rule) {
+  constexpr uint32_t kMostPaths = 1024;
+  if (paths == 0 || paths > kMostPaths) {
+    return Status::invalid_argument("an uplink can be 1 to " + std::to_string(kMostPaths) +
+                                    " links, not " + std::to_string(paths));
+  }
+  if (!sound_ || paths_ > 1) {
+    return Status::invalid_usage("uplinks are divided once, before anything is wrong with them");
+  }
+  if (paths == 1 || rule == PathRule::kSprayed) return {};
+  std::vector<NetworkLink> divided;
+  std::vector<uint32_t> place(links_.size());  // of the first part of each link
+  for (size_t i = 0; i < links_.size(); ++i) {
+    NetworkLink link = links_[i];
+    place[i] = static_cast<uint32_t>(divided.size());
+    const uint32_t parts = link.level == 0 || link.way == LinkWay::kShared ? 1 : paths;
+    link.bytes_per_ns /= parts;
+    for (link.path = 0; link.path < parts; ++link.path) divided.push_back(link);
+  }
+  for (auto* firsts : {&first_up_, &first_down_, &first_shared_}) {
+    for (uint32_t& first : *firsts) {
+      if (first < place.size()) first = place[first];
+    }
+  }
+  links_ = std::move(divided);
+  paths_ = paths;
+  path_rule_ = rule;
+  sound_ = false;  // connections of equal ranks take different links
   return {};
 }
 

@@ -45,11 +45,23 @@ struct LinkFault {
 
 enum class LinkWay : uint8_t { kUp, kDown, kShared };
 
+/// How a message finds its way where an uplink is several links, each with its share of the
+/// capacity.
+enum class PathRule : uint8_t {
+  kSprayed,  // by all of them at once, packet by packet: as one link
+  kHashed,   // a connection by the one that a hash of its two ranks picks, as switches do it
+  kPlanned,  // a connection, when it is made, by the one that is the least busy (src/paths)
+};
+
+/// Picks the path of a connection at a level, between two nodes there.
+using PathPicker = std::function<uint32_t(size_t level, uint32_t source, uint32_t target)>;
+
 /// One direction of a port or uplink, or a medium.
 struct NetworkLink {
   LinkWay way = LinkWay::kUp;
   uint8_t level = 0;  // of the node that owns it, counted from 1; 0: it is a rank's port
   uint32_t node = 0;
+  uint32_t path = 0;  // of the links that are the uplink together
   double bytes_per_ns = 0;
   double delay_ns = 0;
   double loss = 0;
@@ -69,8 +81,10 @@ class Network {
   const TreeLevel& level(size_t index) const { return levels_[index]; }
   uint32_t node_of(size_t level, int rank) const { return group_->node_of(level, rank); }
 
-  /// The links that a message takes, and the level at which it turns.
-  size_t route(int source, int target, const std::function<void(uint32_t)>& link) const;
+  /// The links that a message takes, and the level at which it turns. Without a picker it takes the
+  /// first path everywhere.
+  size_t route(int source, int target, const std::function<void(uint32_t)>& link,
+               const PathPicker& pick = {}) const;
   /// One way, with the delays of its links.
   double latency_ns(int source, int target) const;
   /// The medium that the copies of a rank share with others.
@@ -80,8 +94,8 @@ class Network {
   uint32_t links() const { return static_cast<uint32_t>(links_.size()); }
   const NetworkLink& link(uint32_t id) const { return links_[id]; }
   /// The port of a rank (level 0) or the uplink of a node of level `level` - 1.
-  uint32_t link_id(LinkWay way, size_t level, uint32_t node) const;
-  /// "up from rack 3", "down to rank 7", "memory of host 2".
+  uint32_t link_id(LinkWay way, size_t level, uint32_t node, uint32_t path = 0) const;
+  /// "up from rack 3", "up from rack 3 by path 2", "down to rank 7", "memory of host 2".
   std::string describe(uint32_t link) const;
   /// "rank", or the name of the level below.
   std::string_view owner_name(size_t level) const {
@@ -90,6 +104,14 @@ class Network {
 
   /// A fault of a port or uplink. An unbounded one can be dead or late, but not slow.
   Status fail(const LinkFault& fault);
+
+  /// Makes the uplink of every node, but no rank's port, several links that share its capacity
+  /// evenly. kInvalidUsage behind fail() and where it was called before.
+  Status divide_uplinks(uint32_t paths, PathRule rule);
+  uint32_t paths() const { return paths_; }
+  PathRule path_rule() const { return path_rule_; }
+
+  /// Whether all links of a level are alike as far as they were described.
   bool is_sound() const { return sound_; }
 
   static constexpr uint32_t kNone = ~0u;
@@ -107,6 +129,8 @@ class Network {
   std::vector<uint32_t> first_up_, first_down_;  // by level
   std::vector<uint32_t> first_shared_;           // by level; kNone: it shares nothing
   size_t host_level_ = kMostLevels;              // the outermost that maps
+  uint32_t paths_ = 1;                           // of an uplink
+  PathRule path_rule_ = PathRule::kSprayed;
   bool sound_ = true;
 };
 

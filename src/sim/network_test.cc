@@ -40,6 +40,26 @@ TEST(Network, RoutesBelowTheInnermostCommonNode) {
   EXPECT_EQ(network.describe(network.medium_of(5)), "memory of host 2");
 }
 
+TEST(Network, DividesUplinksAndNoPorts) {
+  Network network = two_racks();
+  ASSERT_TRUE(network.divide_uplinks(5, PathRule::kHashed).ok());
+  EXPECT_EQ(network.link(network.link_id(LinkWay::kUp, 1, 3, 4)).bytes_per_ns, 2);
+  EXPECT_EQ(network.describe(network.link_id(LinkWay::kDown, 2, 1, 2)), "down to rack 1 by path 2");
+  EXPECT_EQ(network.describe(network.medium_of(5)), "memory of host 2");
+  std::vector<std::string> links;
+  network.route(
+      0, 3, [&](uint32_t link) { links.push_back(network.describe(link)); },
+      [](size_t, uint32_t, uint32_t) { return 2u; });
+  EXPECT_THAT(links, testing::ElementsAre("up from rank 0", "up from host 0 by path 2",
+                                          "down to host 1 by path 2", "down to rank 3"));
+  EXPECT_FALSE(network.divide_uplinks(2, PathRule::kHashed).ok()) << "twice";
+  ASSERT_TRUE(network.fail({.level = 2, .node = 1, .factor = 0.5}).ok());
+  for (uint32_t path = 0; path < 5; ++path) {
+    EXPECT_EQ(network.link(network.link_id(LinkWay::kUp, 2, 1, path)).bytes_per_ns, 1.5) << path;
+  }
+  EXPECT_FALSE(two_racks().divide_uplinks(0, PathRule::kPlanned).ok());
+}
+
 TEST(Network, IsLateWhereALinkIs) {
   Network network = two_racks();
   ASSERT_TRUE(network.fail({.level = 2, .node = 1, .delay_ns = 7'000}).ok());

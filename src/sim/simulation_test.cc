@@ -80,6 +80,28 @@ TEST(Simulation, SaysWhereItsTimeWent) {
   }
 }
 
+// ---- several links are an uplink -----------------------------------------------------------
+
+// Two racks whose uplinks carry all that their hosts can send.
+Time over_paths(uint32_t paths, PathRule rule) {
+  Network network = std::move(uniform_network({{"host", 1, 0, 0, true, 0},
+                                               {"rack", 8, 1'000, 1, false, 0},
+                                               {"zone", 2, 2'000, 8, false, 0}}))
+                        .value();
+  EXPECT_TRUE(network.divide_uplinks(paths, rule).ok());
+  Experiment wanted = experiment(Collective::kAllToAll, "pairwise", network, 16 << 20);
+  wanted.costs = free_of_charge();
+  return run(wanted, network).end;
+}
+
+TEST(SimulatedPaths, HashingCollidesAndAPlanIsNearlyAsGoodAsSpraying) {
+  const Time sprayed = over_paths(8, PathRule::kSprayed);
+  const Time hashed = over_paths(8, PathRule::kHashed), planned = over_paths(8, PathRule::kPlanned);
+  EXPECT_LT(planned, sprayed + sprayed / 4);
+  EXPECT_GT(hashed, planned + planned / 5);
+  EXPECT_EQ(over_paths(1, PathRule::kHashed), sprayed);
+}
+
 // ---- what is wrong --------------------------------------------------------------------------
 
 Outcome of_ring(const Network& network, const std::vector<RankFault>& faults = {}) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "src/base/prng.h"
+
 namespace tutti::sim {
 
 namespace {
@@ -29,6 +31,7 @@ Wires::Wires(const Cast& cast, const Network& network, const Costs& costs, Agend
       carried_(cast.any_link.size(), 0.0) {
   add_links();
   add_copies(core_bytes_per_ns);
+  add_planners();
 }
 
 void Wires::add_links() {
@@ -76,13 +79,37 @@ uint32_t Wires::connection(uint32_t actor, uint32_t rank) {
   return next;
 }
 
+// Every connection counts the same: what it will carry is not known when it is made.
+void Wires::add_planners() {
+  if (network_.paths() == 1 || network_.path_rule() != PathRule::kPlanned) return;
+  for (size_t level = 0; level < network_.levels(); ++level) {
+    const uint32_t nodes = network_.group()->nodes(level);
+    planners_.emplace_back(paths::Fabric::uniform(nodes, network_.paths(), 1),
+                           paths::PlacementRules{});
+  }
+}
+
+uint32_t Wires::pick_path(size_t level, uint32_t from, uint32_t to, int source, int target) {
+  if (!planners_.empty()) return planners_[level - 1].place({from, to, 1}).value_or(0);
+  uint64_t state = (uint64_t{level} << 56) ^ (static_cast<uint64_t>(source) << 28) ^
+                   static_cast<uint64_t>(target);
+  return static_cast<uint32_t>(splitmix64(state) % network_.paths());
+}
+
 void Wires::add_path(Connection& connection, int source, int target) {
   std::map<uint32_t, uint32_t> times;  // by class
   double loss = 0;
-  connection.level = static_cast<uint8_t>(network_.route(source, target, [&](uint32_t link) {
+  const auto add = [&](uint32_t link) {
     ++times[cast_.class_of[link]];
     loss = 1 - (1 - loss) * (1 - network_.link(link).loss);
-  }));
+  };
+  PathPicker pick;
+  if (network_.paths() > 1) {
+    pick = [&](size_t level, uint32_t from, uint32_t to) {
+      return pick_path(level, from, to, source, target);
+    };
+  }
+  connection.level = static_cast<uint8_t>(network_.route(source, target, add, pick));
   const uint32_t size = cast_.actors[connection.from].size;
   for (const auto& [which, each] : times) {
     const LinkUse use{which, per_link(size, each, cast_.class_size[which])};

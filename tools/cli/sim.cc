@@ -101,6 +101,8 @@ class Command {
                       perf::kExitUsage);
     }
     schedule_traits(options.name, collective_);
+    const Status divided = network_.divide_uplinks(options.paths, options.path_rule);
+    if (!divided.ok()) throw PerfError(std::string(divided.message()), perf::kExitUsage);
     add_link_faults(options, network_);
   }
 

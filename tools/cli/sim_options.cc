@@ -67,6 +67,30 @@ sim::Time time_of(const std::string& microseconds) {
   return microseconds.empty() ? 0 : sim::picoseconds(number(microseconds) * 1000);
 }
 
+// "hashed:8": how connections are spread, and over how many links of an uplink.
+void take_paths(const std::string& text, SimOptions& options) {
+  constexpr int kMostPaths = 1024;
+  const size_t colon = text.find(':');
+  const std::string rule = text.substr(0, colon);
+  if (rule == "sprayed") {
+    options.path_rule = sim::PathRule::kSprayed;
+  } else if (rule == "hashed") {
+    options.path_rule = sim::PathRule::kHashed;
+  } else if (rule == "planned") {
+    options.path_rule = sim::PathRule::kPlanned;
+  } else {
+    throw PerfError("--paths is sprayed, hashed:N or planned:N, not '" + text + "'",
+                    perf::kExitUsage);
+  }
+  if (options.path_rule == sim::PathRule::kSprayed) return;
+  if (colon == std::string::npos) {
+    throw PerfError(
+        "--paths " + rule + " needs the number of links of an uplink, as in " + rule + ":8",
+        perf::kExitUsage);
+  }
+  options.paths = static_cast<uint32_t>(perf::whole_number(text.substr(colon + 1), 1, kMostPaths));
+}
+
 CommandLine::Take append(std::vector<std::string>& texts) {
   return [&texts](const std::string& text) { texts.push_back(text); };
 }
@@ -97,6 +121,11 @@ void add_call(CommandLine& line, SimOptions& options) {
   line.add({"--ring", "SIZE", "as TUTTI_RING_BYTES: very many ranks stage very many blocks", "4M",
             "The call"},
            bytes(options.ring_bytes));
+  line.add({"--paths", "RULE",
+            "of connections over the N links that an uplink is: sprayed, hashed:N "
+            "or planned:N",
+            "sprayed", "The call"},
+           [&options](const std::string& text) { take_paths(text, options); });
   line.add({"--registered", "", "ranks of a host reach each other's buffers", "", "The call"},
            options.registered);
 }

@@ -31,6 +31,8 @@ struct SimOptions {
   std::vector<std::string> slow_ranks, dead_ranks;
   std::vector<int> traced;
   std::string trace, json, plot;
+  sim::PathRule path_rule = sim::PathRule::kSprayed;
+  uint32_t paths = 1;  // of an uplink
   size_t hops = 0;
   bool candidates = false;
 
