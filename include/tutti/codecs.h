@@ -67,13 +67,13 @@ TUTTI_API tuttiResult_t tuttiCodecText(const tuttiCodec_t* codec, char* text, si
 TUTTI_API tuttiResult_t tuttiCodecList(int index, tuttiCodec_t* codec);
 
 typedef struct {
-  size_t size;      /* sizeof(tuttiCodecFacts_t), set by the caller */
-  float relative;   /* these three bound the error, as said above */
+  size_t size;    /* sizeof(tuttiCodecFacts_t), set by the caller */
+  float relative; /* these three bound the error, as said above */
   float of_largest;
   float least;
-  float saturates;  /* a larger magnitude becomes this one; infinity: none does */
-  float accepts;    /* encoding refuses larger magnitudes; NaN: it refuses nothing */
-  float conserves;  /* the same for tuttiCodecEncodeFeedback() */
+  float saturates; /* a larger magnitude becomes this one; infinity: none does */
+  float accepts;   /* encoding refuses larger magnitudes; NaN: it refuses nothing */
+  float conserves; /* the same for tuttiCodecEncodeFeedback() */
 } tuttiCodecFacts_t;
 TUTTI_API tuttiResult_t tuttiCodecGetFacts(const tuttiCodec_t* codec, tuttiCodecFacts_t* facts);
 
@@ -125,8 +125,7 @@ typedef struct {
  * Only `a` beyond `conserves` would break it, and such a value is refused, as is NaN. After an
  * error neither `error` nor `encoded` has changed. `count` is that of the state. */
 TUTTI_API tuttiResult_t tuttiCodecEncodeFeedback(const tuttiCodec_t* codec, const float* input,
-                                                 size_t count,
-                                                 const tuttiCodecFeedback_t* feedback,
+                                                 size_t count, const tuttiCodecFeedback_t* feedback,
                                                  void* encoded);
 
 #ifdef __cplusplus

@@ -27,8 +27,7 @@ void bench_codec(benchmark::State& state, const tuttiCodec_t& codec, Work work) 
     tuttiResult_t result = tuttiSuccess;
     switch (work) {
       case Work::kEncode:
-        result = tuttiCodecEncode(&codec, values.data(), count, encoded.data(),
-                                  TUTTI_CODEC_REFUSE);
+        result = tuttiCodecEncode(&codec, values.data(), count, encoded.data(), TUTTI_CODEC_REFUSE);
         break;
       case Work::kDecode:
         result = tuttiCodecDecode(&codec, encoded.data(), count, target.data());
@@ -37,8 +36,7 @@ void bench_codec(benchmark::State& state, const tuttiCodec_t& codec, Work work) 
         result = tuttiCodecDecodeAdd(&codec, encoded.data(), count, target.data());
         break;
       case Work::kFeedback:
-        result =
-            tuttiCodecEncodeFeedback(&codec, values.data(), count, &feedback, encoded.data());
+        result = tuttiCodecEncodeFeedback(&codec, values.data(), count, &feedback, encoded.data());
         break;
     }
     if (result != tuttiSuccess) state.SkipWithError(tuttiGetLastError(nullptr));

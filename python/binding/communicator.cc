@@ -52,9 +52,8 @@ struct NamedOperation {
   tuttiRedOp_t op;
 };
 constexpr NamedOperation kOperations[] = {
-    {"sum", tuttiSum},       {"prod", tuttiProd},         {"max", tuttiMax},
-    {"min", tuttiMin},       {"avg", tuttiAvg},           {"bit_and", tuttiBitAnd},
-    {"bit_or", tuttiBitOr},  {"bit_xor", tuttiBitXor},
+    {"sum", tuttiSum}, {"prod", tuttiProd},      {"max", tuttiMax},      {"min", tuttiMin},
+    {"avg", tuttiAvg}, {"bit_and", tuttiBitAnd}, {"bit_or", tuttiBitOr}, {"bit_xor", tuttiBitXor},
 };
 
 tuttiRedOp_t operation_named(const char* name, const char* call) {
@@ -429,8 +428,7 @@ void add_request(nb::module_& module) {
       .def("done", &Request::done, "Whether the call has completed.")
       .def("__enter__", [](nb::object self) { return self; })
       .def(
-          "__exit__",
-          [](Request& self, nb::object, nb::object, nb::object) { self.wait(-1); },
+          "__exit__", [](Request& self, nb::object, nb::object, nb::object) { self.wait(-1); },
           "kind"_a.none(), "failure"_a.none(), "traceback"_a.none());
 }
 

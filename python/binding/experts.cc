@@ -18,7 +18,7 @@ namespace {
 using IntArray = nb::ndarray<nb::numpy, const int32_t, nb::ndim<1>>;
 
 /// A list as an array that looks at it, and keeps its owner alive.
-template <std::vector<int32_t> DispatchIndex::* list>
+template <std::vector<int32_t> DispatchIndex::*list>
 IntArray view(nb::object self) {
   const std::vector<int32_t>& values = nb::cast<const DispatchIndex&>(self).*list;
   return IntArray(values.data(), {values.size()}, self);
@@ -94,8 +94,8 @@ void add_buckets(nb::module_& module) {
       ">>> tutti.ragged_block([8, 4], [0], rows=2)\n8");
   module.def(
       "choose_roots",
-      [](const Integers& costs, int ranks) { return choose_roots(costs.values, ranks); },
-      "costs"_a, "ranks"_a,
+      [](const Integers& costs, int ranks) { return choose_roots(costs.values, ranks); }, "costs"_a,
+      "ranks"_a,
       "A rank for each matrix where it is updated as a whole (Muon), balanced.\n\n"
       ">>> tutti.choose_roots([3, 1, 2], ranks=2)\n[0, 1, 1]");
   module.def("tensor_sharding", &tensor_sharding, "plan"_a, "tensor"_a,

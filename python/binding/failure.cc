@@ -16,9 +16,8 @@ void expect_success(tuttiResult_t result, tuttiComm_t comm) {
   std::string why = tuttiGetLastError(nullptr);
   if (why.empty() && comm != nullptr) why = tuttiGetLastError(comm);
   if (why.empty()) why = tuttiGetErrorString(result);
-  throw Error(
-      result == tuttiInvalidArgument ? ErrorKind::kInvalidInput : ErrorKind::kCommunication, why,
-      result);
+  throw Error(result == tuttiInvalidArgument ? ErrorKind::kInvalidInput : ErrorKind::kCommunication,
+              why, result);
 }
 
 }  // namespace tutti::python

@@ -76,9 +76,10 @@ void add_rank_set(nb::module_& module) {
 
 >>> tutti.RankSet([0, 2, 4]), len(tutti.RankSet([0, 2, 4])), list(tutti.RankSet([3, 1]))
 (RankSet([0, 2, 4]), 3, [3, 1]))doc")
-      .def("__init__",
-           [](RankSet* self, const Integers& ranks) { new (self) RankSet(ranks.narrow()); },
-           "ranks"_a)
+      .def(
+          "__init__",
+          [](RankSet* self, const Integers& ranks) { new (self) RankSet(ranks.narrow()); },
+          "ranks"_a)
       .def("__len__", &RankSet::size)
       .def("__getitem__",
            [](const RankSet& self, int place) {
@@ -88,8 +89,7 @@ void add_rank_set(nb::module_& module) {
       .def("place_of", &RankSet::place_of, "rank"_a,
            "The place of a rank in the set; -1 if it is not in it.")
       .def("__eq__", [](const RankSet& self, const RankSet& other) { return self == other; })
-      .def("__hash__",
-           [](const RankSet& self) { return nb::hash(nb::str(self.text().c_str())); })
+      .def("__hash__", [](const RankSet& self) { return nb::hash(nb::str(self.text().c_str())); })
       .def("__repr__", [](const RankSet& self) {
         std::string text = self.text();
         return "RankSet([" + text.substr(1, text.size() - 2) + "])";
@@ -109,9 +109,9 @@ void add_mesh(nb::module_& module) {
 [RankSet([0, 1]), RankSet([2, 3]), RankSet([4, 5])]
 >>> mesh.group("dp", rank=5)
 RankSet([1, 3, 5]))doc")
-      .def("__init__",
-           [](Mesh* self, const nb::kwargs& sizes) { new (self) Mesh(axes_of(sizes)); },
-           "sizes"_a, "Mesh(tp=2, dp=4): a size for each axis, in this order.")
+      .def(
+          "__init__", [](Mesh* self, const nb::kwargs& sizes) { new (self) Mesh(axes_of(sizes)); },
+          "sizes"_a, "Mesh(tp=2, dp=4): a size for each axis, in this order.")
       .def_prop_ro("ranks", &Mesh::ranks, "How many ranks there are: the product of the sizes.")
       .def_prop_ro("axes", &sizes_of, "The size of each axis, by name, the fastest first.")
       .def("coordinates_of", &coordinates_of, "rank"_a, "The coordinate on each axis, by name.")
@@ -132,10 +132,8 @@ The groups of each axis in `must_match` have to be the same in both (MoE Paralle
 
 >>> tutti.Mesh(tp=2, cp=2, pp=2).fold(["pp"], etp=1, ep=4, pp=2)
 Mesh(etp=1, ep=4, pp=2))doc")
-      .def("__eq__",
-           [](const Mesh& self, const Mesh& other) {
-             return text_of_mesh(self) == text_of_mesh(other);
-           })
+      .def("__eq__", [](const Mesh& self,
+                        const Mesh& other) { return text_of_mesh(self) == text_of_mesh(other); })
       .def("__hash__",
            [](const Mesh& self) { return nb::hash(nb::str(text_of_mesh(self).c_str())); })
       .def("__repr__", &text_of_mesh);

@@ -125,10 +125,11 @@ byte; where these differ, RanksDiffer names the ranks.
 ...     return y.tolist()
 >>> tutti.run(main, ranks=2)
 [[0.0, 1.0, 6.0, 7.0], [2.0, 3.0, 4.0, 5.0]])doc")
-      .def("__init__",
-           [](Mover* self, const Resharding& plan, const char* dtype, int64_t row,
-              const std::string& reduce) { new (self) Mover(plan, dtype, row, reduce); },
-           "plan"_a, "dtype"_a = "float32", "row"_a = 1, "reduce"_a = "")
+      .def(
+          "__init__",
+          [](Mover* self, const Resharding& plan, const char* dtype, int64_t row,
+             const std::string& reduce) { new (self) Mover(plan, dtype, row, reduce); },
+          "plan"_a, "dtype"_a = "float32", "row"_a = 1, "reduce"_a = "")
       .def("run", &Mover::run, "comm"_a, "source"_a, "target"_a,
            "Every rank of `comm` calls it. Arrays have source_sizes[rank] * row and "
            "target_sizes[rank] * row elements. They may be one array only where the way is a "
@@ -214,8 +215,8 @@ class Rows {
         width_(width) {
     const tuttiComm_t handle = comm_.handle();
     comm_.run([&] {
-      rows_ = std::make_unique<RowDispatch>(handle, experts, capacity,
-                                            Bytes(bytes_of(type_) * width));
+      rows_ =
+          std::make_unique<RowDispatch>(handle, experts, capacity, Bytes(bytes_of(type_) * width));
     });
   }
 

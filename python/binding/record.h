@@ -43,12 +43,12 @@ bool integers_of_array(nanobind::handle object, std::vector<int64_t>& values);
 template <class Owner, class Value>
 struct Field {
   const char* name;
-  Value Owner::* member;
+  Value Owner::*member;
   const char* doc;
 };
 
 template <class Owner, class Value>
-Field<Owner, Value> field(const char* name, Value Owner::* member, const char* doc) {
+Field<Owner, Value> field(const char* name, Value Owner::*member, const char* doc) {
   return {name, member, doc};
 }
 

@@ -39,8 +39,9 @@ void add_values(nb::module_& module) {
       .def("local_size", &Sharding::local_size, "rank"_a, "How many elements a rank holds.")
       .def("local_offsets", &Sharding::local_offsets,
            "Where each shard begins in its rank's local buffer.")
-      .def("validate", [](const Sharding& self) { runtime::validate(self); },
-           "Raises InvalidInput unless exactly `copies` ranks hold each element.");
+      .def(
+          "validate", [](const Sharding& self) { runtime::validate(self); },
+          "Raises InvalidInput unless exactly `copies` ranks hold each element.");
 }
 
 void add_even_cuts(nb::module_& module) {
@@ -117,13 +118,12 @@ void add_resharding(nb::module_& module) {
                  field("source_offset", &Parcel::source_offset, "in the source's local buffer"),
                  field("target_offset", &Parcel::target_offset, "in the target's local buffer"),
                  field("length", &Parcel::length, "elements"));
-  record<Resharding>(module, "Resharding",
-                     "What moves between two shardings; tutti.Exchange runs it.",
-                     field("ranks", &Resharding::ranks, "how many ranks there are"),
-                     field("source_sizes", &Resharding::source_sizes, "of the local buffers"),
-                     field("target_sizes", &Resharding::target_sizes, "of the local buffers"),
-                     field("parcels", &Resharding::parcels,
-                           "Parcel objects, by target and then target offset"))
+  record<Resharding>(
+      module, "Resharding", "What moves between two shardings; tutti.Exchange runs it.",
+      field("ranks", &Resharding::ranks, "how many ranks there are"),
+      field("source_sizes", &Resharding::source_sizes, "of the local buffers"),
+      field("target_sizes", &Resharding::target_sizes, "of the local buffers"),
+      field("parcels", &Resharding::parcels, "Parcel objects, by target and then target offset"))
       .def_prop_ro(
           "fingerprint", [](const Resharding& self) { return runtime::fingerprint(self); },
           "A number that is equal on all ranks if the plan is.");

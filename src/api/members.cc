@@ -96,9 +96,8 @@ void order(std::vector<GroupMember>& members) {
     member.kind = kind_of(member);
     member.index = known[{member.comm, member.kind}]++;
   }
-  std::stable_sort(
-      members.begin(), members.end(),
-      [](const GroupMember& a, const GroupMember& b) { return a.kind < b.kind; });
+  std::stable_sort(members.begin(), members.end(),
+                   [](const GroupMember& a, const GroupMember& b) { return a.kind < b.kind; });
 }
 
 // Another thread may have ended a communicator since the call.
@@ -258,15 +257,13 @@ Status put_turns(Turns& turns) {
     if (!status.ok() && !turn.direct) turn.member->comm->communicator->abort(status);
   };
   for (auto turn = turns.begin(); turn != turns.end();) {
-    const auto end = std::find_if(turn, turns.end(), [&](const Turn& other) {
-      return key_of(other) != key_of(*turn);
-    });
+    const auto end = std::find_if(
+        turn, turns.end(), [&](const Turn& other) { return key_of(other) != key_of(*turn); });
     std::for_each(turn, end, [&](Turn& one) {
       if (!one.direct && !one.entered) note(one, enter(one));
     });
-    std::for_each(turn, end, [&](Turn& one) {
-      note(one, one.direct ? put_direct(one) : leave(one));
-    });
+    std::for_each(turn, end,
+                  [&](Turn& one) { note(one, one.direct ? put_direct(one) : leave(one)); });
     turn = end;
   }
   return first;
