@@ -28,7 +28,11 @@ def torch_line():
         import torch
     except ImportError:
         return "not installed"
-    return f"{torch.__version__}; dist.init_process_group(\"tutti\")"
+    from importlib import metadata
+    backends = metadata.entry_points(group="torch.distributed.backends")
+    if any(entry.name == "tutti" for entry in backends):
+        return f"{torch.__version__}; dist.init_process_group(\"tutti\") finds the backend"
+    return f"{torch.__version__}; no backend \"tutti\": install plugins/torch of the sources"
 
 
 def check():
