@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/caught.h"
+#include "src/base/readable_copy.h"
 
 namespace tutti::transport::stream {
 // ---- a batch ----------------------------------------------------------------------------------
@@ -62,12 +63,14 @@ void FrameBatch::wrote(Outbound& outbound, size_t count) {
   }
 }
 
-void FrameBatch::save_half_frame(std::vector<std::byte>& words) const {
-  if (!is_within_frame()) return;
+bool FrameBatch::save_half_frame(std::vector<std::byte>& words) const {
+  if (!is_within_frame()) return true;
   for (const iovec& entry : left_of_frame()) {
-    const auto* source = static_cast<const std::byte*>(entry.iov_base);
-    words.insert(words.end(), source, source + entry.iov_len);
+    const size_t at = words.size();
+    words.resize(at + entry.iov_len);
+    if (!copy_if_readable(words.data() + at, entry.iov_base, entry.iov_len)) return false;
   }
+  return true;
 }
 
 void FrameBatch::save_notes(std::vector<std::byte>& words) const {
@@ -127,8 +130,9 @@ void BytesOut::leave() {
   if (outbound_.closed()) return;
   const Status saved = caught_status([this] {
     // At most one of the two has begun a frame.
-    batch_.save_half_frame(last_words_);
-    if (urgent_ != nullptr) urgent_->save_half_frame(last_words_);
+    const bool whole = batch_.save_half_frame(last_words_) &&
+                       (urgent_ == nullptr || urgent_->save_half_frame(last_words_));
+    if (!whole) return unreadable_source();
     batch_.save_notes(last_words_);
     if (urgent_ != nullptr) urgent_->save_notes(last_words_);
     while (const auto note = outbound_.take_note()) {
@@ -137,7 +141,8 @@ void BytesOut::leave() {
     }
     return Status();
   });
-  // Without memory for what is left the peer sees the stream end within a frame: this rank failed.
+  // Without memory for what is left, or of the caller's, the peer sees the stream end within a
+  // frame: this rank failed.
   if (!saved.ok()) last_words_.clear();
   outbound_.close();
   batch_.clear();

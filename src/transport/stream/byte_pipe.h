@@ -14,12 +14,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "src/base/readable_copy.h"
 #include "src/transport/stream/inbound.h"
 #include "src/transport/stream/outbound.h"
 
@@ -41,10 +41,12 @@ class FrameBatch {
   void wrote(Outbound& outbound, size_t count);
 
   /// Reads no source any more for whose channel or region `which` is true: copies what is left.
+  /// False: a source is no memory.
   template <class Which>
-  void keep(Outbound& outbound, Which which);
+  bool keep(Outbound& outbound, Which which);
   /// Takes along what the peer must still get: the rest of a frame that has begun, and notes.
-  void save_half_frame(std::vector<std::byte>& words) const;
+  /// False: a source of that frame is no memory.
+  bool save_half_frame(std::vector<std::byte>& words) const;
   void save_notes(std::vector<std::byte>& words) const;
   void clear();
 
@@ -99,9 +101,9 @@ class BytesOut {
 
   /// FrameBatch::keep() of all that is not written yet.
   template <class Which>
-  void keep(Which which) {
-    batch_.keep(outbound_, which);
-    if (urgent_ != nullptr) urgent_->keep(outbound_, which);
+  bool keep(Which which) {
+    const bool kept = batch_.keep(outbound_, which);
+    return kept && (urgent_ == nullptr || urgent_->keep(outbound_, which));
   }
   /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
   /// notes. Sources are read for the last time, so those of unfinished messages must still be
@@ -121,18 +123,20 @@ class BytesOut {
 // The peer counts bytes, so a frame that has begun must be finished. It may take the bytes for what
 // they are before it reads on, so they are the true ones.
 template <class Which>
-void FrameBatch::keep(Outbound& outbound, Which which) {
+bool FrameBatch::keep(Outbound& outbound, Which which) {
   for (size_t at = next_frame_; at < frames_used_; ++at) {
     BatchFrame& frame = frames_[at];
     if (frame.message == nullptr || !which(frame.channel)) continue;
     const size_t end = frame.first_piece + frame.pieces;
     for (size_t i = std::max(frame.first_piece, next_entry_); i < end; ++i) {
-      copies_.push_back(std::make_unique_for_overwrite<std::byte[]>(entries_[i].iov_len));
-      std::memcpy(copies_.back().get(), entries_[i].iov_base, entries_[i].iov_len);
-      entries_[i].iov_base = copies_.back().get();
+      auto copy = std::make_unique_for_overwrite<std::byte[]>(entries_[i].iov_len);
+      if (!copy_if_readable(copy.get(), entries_[i].iov_base, entries_[i].iov_len)) return false;
+      entries_[i].iov_base = copy.get();
+      copies_.push_back(std::move(copy));
     }
     outbound.landed(std::exchange(frame.message, nullptr));
   }
+  return true;
 }
 
 class BytesIn {

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "src/base/readable_copy.h"
+
 namespace tutti::transport::stream {
 namespace {
 
@@ -177,6 +179,7 @@ void FrameExchange::prioritize(transport::EpochId epoch, transport::Priority pri
 void FrameExchange::end_epoch(transport::EpochId epoch) {
   if (faulty() || channels_.has_ended(epoch)) return;
   keep_output(epoch);
+  if (faulty()) return;  // a source was no memory
   outbound_.drop(epoch);
   regions_.end(epoch);
   inbound_.forget(epoch);
@@ -259,11 +262,13 @@ void ByteExchange::commit(size_t count) {
 void ByteExchange::end_output() { out_.leave(); }
 
 void ByteExchange::keep_output(transport::EpochId epoch) {
-  out_.keep([&](const transport::ChannelId& id) { return epoch.has(id); });
+  const bool kept = out_.keep([&](const transport::ChannelId& id) { return epoch.has(id); });
+  if (!kept) give_up(unreadable_source());
 }
 
 void ByteExchange::keep_output(transport::ChannelId region) {
-  out_.keep([&](const transport::ChannelId& id) { return id == region; });
+  const bool kept = out_.keep([&](const transport::ChannelId& id) { return id == region; });
+  if (!kept) give_up(unreadable_source());
 }
 
 }  // namespace tutti::transport::stream

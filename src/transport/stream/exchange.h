@@ -91,6 +91,7 @@ class FrameExchange {
   virtual bool reads_output(transport::EpochId epoch) const = 0;
   /// Acts on what was found wrong with what came.
   void conclude();
+  void give_up(Status fault);
 
   Outbound& outbound() { return outbound_; }
   const Outbound& outbound() const { return outbound_; }
@@ -100,7 +101,6 @@ class FrameExchange {
   Channel* use(transport::ChannelId id);
   void retire(Channel& over);
   void aim(const Channel& channel, const Message& posted);
-  void give_up(Status fault);
   void note_mismatch(const FoundMismatch& found);
   std::string describe(const FoundMismatch& found) const;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/readable_copy.h"
+
 namespace tutti::transport::stream {
 namespace {
 
@@ -46,8 +48,11 @@ CarriedFrame MessageExchange::keep(const CarriedFrame& frame) {
   if (flight.frame.message == nullptr) return frame;
   flight.copy.clear();
   for (const iovec& piece : frame.payload) {
-    const auto* data = static_cast<const std::byte*>(piece.iov_base);
-    flight.copy.insert(flight.copy.end(), data, data + piece.iov_len);
+    const size_t at = flight.copy.size();
+    flight.copy.resize(at + piece.iov_len);
+    if (copy_if_readable(flight.copy.data() + at, piece.iov_base, piece.iov_len)) continue;
+    give_up(unreadable_source());
+    return {frame.name, flight.header, {}};
   }
   outbound().landed(std::exchange(flight.frame.message, nullptr));
   flight.pieces[0] = {flight.copy.data(), flight.copy.size()};
