@@ -61,7 +61,7 @@ Status quiesce(const Edit& edit, const Patience& patience) {
 
 using Child = Result<std::unique_ptr<comm::Communicator>>;
 
-struct Agreement {
+struct EditAgreement {
   std::shared_ptr<comm::Meeting> meeting;
   std::vector<comm::Proposal> proposals;
 };
@@ -69,7 +69,7 @@ struct Agreement {
 // Of meetings.
 constexpr int kOfHealthy = 0, kOfOthers = 1;
 
-Result<Agreement> meet(const Edit& edit, const Patience& patience) {
+Result<EditAgreement> meet(const Edit& edit, const Patience& patience) {
   if (Status status = quiesce(edit, patience); !status.ok()) return status;
   // Sockets that one goes there with, and a server's.
   constexpr uint64_t kOwn = 8;
@@ -88,13 +88,13 @@ Result<Agreement> meet(const Edit& edit, const Patience& patience) {
   if (!blobs.ok()) return room.explain(blobs.status());
   auto proposals = comm::agree(blobs.value(), edit.members);
   if (!proposals.ok()) return proposals.status();
-  return Agreement{std::move(meeting), std::move(proposals).value()};
+  return EditAgreement{std::move(meeting), std::move(proposals).value()};
 }
 
 // Split and shrink: the cards travel in the second exchange of the meeting, everybody's to
 // everybody.
 Child divide(const Edit& edit, const Patience& patience) {
-  Result<Agreement> agreed = meet(edit, patience);
+  Result<EditAgreement> agreed = meet(edit, patience);
   if (!agreed.ok()) return agreed.status();
   const auto& [meeting, proposals] = agreed.value();
   const int color = edit.proposal.color;
@@ -155,7 +155,7 @@ Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
 }
 
 Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const Patience& patience) {
-  const Result<Agreement> agreed = meet(edit, patience);
+  const Result<EditAgreement> agreed = meet(edit, patience);
   if (!agreed.ok()) return agreed.status();
   return id_for_all(edit, agreed.value().proposals);
 }

@@ -181,20 +181,20 @@ namespace {
 
 using Key = std::tuple<int, uint64_t, size_t>;
 
-Key key_of(const Turn& turn) {
+Key key_of(const MemberTurn& turn) {
   const GroupMember& member = *turn.member;
   return {member.kind, member.comm->communicator->id(), member.index};
 }
 
-Turn turn_of(GroupMember& member, bool direct) {
-  Turn turn{.member = &member, .direct = direct};
+MemberTurn turn_of(GroupMember& member, bool direct) {
+  MemberTurn turn{.member = &member, .direct = direct};
   for (size_t i = 0; i < member.places.size(); ++i) {
     if (is_of_device(member.streams[i])) turn.places.push_back(member.places[i]);
   }
   return turn;
 }
 
-Status enter(Turn& turn) {
+Status enter(MemberTurn& turn) {
   turn.entered = true;
   if (turn.places.empty()) return {};
   exec::CallOrder& order = *turn.member->comm->communicator->call_order();
@@ -205,7 +205,7 @@ Status enter(Turn& turn) {
   return {};
 }
 
-Status leave(const Turn& turn) {
+Status leave(const MemberTurn& turn) {
   Status first;
   for (const auto& crossing : turn.crossings) {
     const Status status = crossing->leave();
@@ -217,7 +217,7 @@ Status leave(const Turn& turn) {
   return first.ok() ? ended : first;
 }
 
-Status put_direct(const Turn& turn) {
+Status put_direct(const MemberTurn& turn) {
   GroupMember& member = *turn.member;
   exec::CallOrder& order = *member.comm->communicator->call_order();
   if (Status status = order.begin(turn.places); !status.ok()) {
@@ -240,9 +240,9 @@ Result<Turns> enter_devices(std::vector<GroupMember>& crossing, std::vector<Grou
   }
   for (GroupMember& member : direct) turns.push_back(turn_of(member, true));
   std::stable_sort(turns.begin(), turns.end(),
-                   [](const Turn& a, const Turn& b) { return key_of(a) < key_of(b); });
+                   [](const MemberTurn& a, const MemberTurn& b) { return key_of(a) < key_of(b); });
   std::set<const tuttiComm*> begun;
-  for (Turn& turn : turns) {
+  for (MemberTurn& turn : turns) {
     if (!begun.insert(turn.member->comm).second || turn.direct) continue;
     if (Status status = enter(turn); !status.ok()) return status;
   }
@@ -252,18 +252,18 @@ Result<Turns> enter_devices(std::vector<GroupMember>& crossing, std::vector<Grou
 // A task whose stream never comes to its first point would wait for it: its communicator fails.
 Status put_turns(Turns& turns) {
   Status first;
-  const auto note = [&first](const Turn& turn, const Status& status) {
+  const auto note = [&first](const MemberTurn& turn, const Status& status) {
     if (first.ok()) first = status;
     if (!status.ok() && !turn.direct) turn.member->comm->communicator->abort(status);
   };
   for (auto turn = turns.begin(); turn != turns.end();) {
     const auto end = std::find_if(
-        turn, turns.end(), [&](const Turn& other) { return key_of(other) != key_of(*turn); });
-    std::for_each(turn, end, [&](Turn& one) {
+        turn, turns.end(), [&](const MemberTurn& other) { return key_of(other) != key_of(*turn); });
+    std::for_each(turn, end, [&](MemberTurn& one) {
       if (!one.direct && !one.entered) note(one, enter(one));
     });
     std::for_each(turn, end,
-                  [&](Turn& one) { note(one, one.direct ? put_direct(one) : leave(one)); });
+                  [&](MemberTurn& one) { note(one, one.direct ? put_direct(one) : leave(one)); });
     turn = end;
   }
   return first;

@@ -52,14 +52,14 @@ void declare_by_host(const std::vector<GroupMember>& members);
 /// kind, then communicator, then call, which is the same on all ranks. The ranks of a communicator
 /// that this thread has take one turn together: a stream that waits for the others may share a
 /// hardware queue with theirs.
-struct Turn {
+struct MemberTurn {
   GroupMember* member = nullptr;
   bool direct = false;  // else it crosses to the host
   Crossings crossings{};
   std::vector<exec::StreamPlace> places{};  // of its streams of devices
   bool entered = false;                     // its crossings have their first points
 };
-using Turns = std::vector<Turn>;
+using Turns = std::vector<MemberTurn>;
 
 /// The turns of the members, which they outlive. Those of `crossing` that come first of their
 /// communicator enter: they come to where the host's work begins. An error: nothing has run.

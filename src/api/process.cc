@@ -26,7 +26,7 @@ Slot& slot() {
   return *slot;
 }
 
-transport::Endpoint::Server served_by(bootstrap::Watch& watch) {
+transport::Endpoint::EndpointServer served_by(bootstrap::Watch& watch) {
   const auto attend = [&watch](int fd, std::function<void()> visit) {
     return watch.attend(fd, bootstrap::Watch::News::kInput, [visit = std::move(visit)] {
       visit();

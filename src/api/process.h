@@ -64,7 +64,7 @@ class Process {
   /// How many of them were made. A thread that waits for its turn reads it when that has come.
   std::atomic<uint64_t>& launched() { return launched_; }
   /// That this process is its rank of a launched job, until it ends.
-  void keep(std::unique_ptr<bootstrap::Claim> claim) { claim_ = std::move(claim); }
+  void keep(std::unique_ptr<bootstrap::RankClaim> claim) { claim_ = std::move(claim); }
   /// The process ends.
   void end_claim() { claim_.reset(); }
   /// Counts the ids at a place that every rank was told: equal on all ranks, since all ask for them
@@ -101,7 +101,7 @@ class Process {
   Lounge lounge_;
   Turns launches_;
   std::atomic<uint64_t> launched_{0};
-  std::unique_ptr<bootstrap::Claim> claim_;  // written by makings, which take turns
+  std::unique_ptr<bootstrap::RankClaim> claim_;  // written by makings, which take turns
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
   std::unique_ptr<comm::StreamEngine> engine_;  // under mutex_

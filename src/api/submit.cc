@@ -175,7 +175,7 @@ Status queue_group(OpenGroup& group, comm::StreamEngine& engine, std::vector<com
   });
   if (!taken.ok()) {
     for (const comm::Task& task : tasks) task.tell(taken);
-    std::erase_if(turns, [](const Turn& turn) { return !turn.direct; });
+    std::erase_if(turns, [](const MemberTurn& turn) { return !turn.direct; });
     (void)put_turns(turns);
     return taken;
   }

@@ -107,7 +107,7 @@ Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId
 }
 
 Result<std::vector<std::string>> exchange_at(const Config& config, std::span<const UniqueId> ids,
-                                             const Newcomer& me, std::string_view blob) {
+                                             const PendingPeer& me, std::string_view blob) {
   const UniqueId& id = ids.front();
   std::unique_ptr<Server> server;
   if (me.rank == 0 && id.rank_0_opens) {

@@ -47,7 +47,7 @@ Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t seq
 Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId& id,
                                            const Config& config, bool one_host);
 
-struct Newcomer {
+struct PendingPeer {
   int rank = 0;
   int ranks = 1;
   Patience patience{0};
@@ -56,6 +56,6 @@ struct Newcomer {
 /// The all-gather of the group whose ids these are (rendezvous.h). Rank 0 opens the place where
 /// the id says so, and closes it when every rank has its answer.
 Result<std::vector<std::string>> exchange_at(const Config& config, std::span<const UniqueId> ids,
-                                             const Newcomer& me, std::string_view blob);
+                                             const PendingPeer& me, std::string_view blob);
 
 }  // namespace tutti::bootstrap

@@ -2,9 +2,9 @@
 // in blocks, each behind a header, or without. A body says what a code is.
 //
 // Included once per instruction set, so the guard is Highway's toggle. A body has
-//   kHeader           bytes before the codes of a block; 0: there are no blocks, and State is empty
-//   kCodeBits         4, 8 or 16
-//   State             what a header says, with prepare(largest magnitude's bits), is_poisoned(),
+//   kHeader           bytes before the codes of a block; 0: there are no blocks, and BodyState is
+//   empty kCodeBits         4, 8 or 16 BodyState             what a header says, with
+//   prepare(largest magnitude's bits), is_poisoned(),
 //                     store() and load(), which is false for what no encoder writes
 //   code(d, values, state), value(d, codes, state)   vectors; codes in 32-bit lanes
 #if defined(TUTTI_CODECS_CODED_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -85,7 +85,7 @@ template <class Body>
 using CodeOf = std::conditional_t<Body::kCodeBits == 16, uint16_t, uint8_t>;
 
 template <class Body>
-HWY_INLINE void encode_codes(const typename Body::State& state, std::span<const float> values,
+HWY_INLINE void encode_codes(const typename Body::BodyState& state, std::span<const float> values,
                              std::byte* out) {
   using Code = CodeOf<Body>;
   const hn::ScalableTag<float> d;
@@ -111,7 +111,7 @@ HWY_INLINE void encode_codes(const typename Body::State& state, std::span<const 
 }
 
 template <class Body, Sink kSink>
-HWY_INLINE void decode_codes(const typename Body::State& state, const std::byte* in,
+HWY_INLINE void decode_codes(const typename Body::BodyState& state, const std::byte* in,
                              std::span<float> values) {
   using Code = CodeOf<Body>;
   const hn::ScalableTag<float> d;
@@ -188,7 +188,7 @@ HWY_INLINE void unpack_stage(const std::byte* in, uint8_t* codes) {
 #endif
 
 template <class Body>
-HWY_INLINE void encode_run(const typename Body::State& state, std::span<const float> values,
+HWY_INLINE void encode_run(const typename Body::BodyState& state, std::span<const float> values,
                            std::byte* out) {
   if constexpr (Body::kCodeBits != 4) {
     encode_codes<Body>(state, values, out);
@@ -203,7 +203,7 @@ HWY_INLINE void encode_run(const typename Body::State& state, std::span<const fl
 }
 
 template <class Body, Sink kSink>
-HWY_INLINE void decode_run(const typename Body::State& state, const std::byte* in,
+HWY_INLINE void decode_run(const typename Body::BodyState& state, const std::byte* in,
                            std::span<float> values) {
   if constexpr (Body::kCodeBits != 4) {
     decode_codes<Body, kSink>(state, in, values);
@@ -245,10 +245,10 @@ HWY_NOINLINE void encode_all(const CodecNumbers& numbers, std::span<const float>
   if constexpr (Body::kHeader == 0) {
     encode_run<Body>({}, values, out);
   } else {
-    using State = typename Body::State;
+    using BodyState = typename Body::BodyState;
     encode_blocks<Body>(numbers, values, out,
-                        [](const State& state, size_t, std::span<const float> block, std::byte* to)
-                            HWY_ATTR { encode_run<Body>(state, block, to); });
+                        [](const BodyState& state, size_t, std::span<const float> block,
+                           std::byte* to) HWY_ATTR { encode_run<Body>(state, block, to); });
   }
 }
 
@@ -260,7 +260,7 @@ HWY_NOINLINE bool decode_all(const CodecNumbers& numbers, const std::byte* in,
   } else {
     for (size_t i = 0; i < values.size(); i += numbers.block) {
       const auto block = values.subspan(i, std::min<size_t>(numbers.block, values.size() - i));
-      typename Body::State state{};
+      typename Body::BodyState state{};
       if (!Body::load(state, in)) return false;
       decode_run<Body, kSink>(state, in + Body::kHeader, block);
       in += Body::kHeader + (block.size() * Body::kCodeBits + 7) / 8;

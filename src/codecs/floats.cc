@@ -15,31 +15,31 @@ namespace HWY_NAMESPACE {
 struct NoState {};
 
 struct BfloatBody {
-  using State = NoState;
+  using BodyState = NoState;
   static constexpr size_t kHeader = 0;
   static constexpr int kCodeBits = 16;
   template <class D>
-  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State) {
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, BodyState) {
     using namespace types::HWY_NAMESPACE;
     return hn::ShiftRight<16>(rounded_to_upper_half(d, with_one_nan(d, v)));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State) {
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, BodyState) {
     return hn::BitCast(d, hn::ShiftLeft<16>(code));
   }
 };
 
 template <const types::FloatFormat& kFormat>
 struct FloatBody {
-  using State = NoState;
+  using BodyState = NoState;
   static constexpr size_t kHeader = 0;
   static constexpr int kCodeBits = kFormat.bits();
   template <class D>
-  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State) {
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, BodyState) {
     return types::HWY_NAMESPACE::encode<kFormat>(d, v);
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State) {
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, BodyState) {
     return types::HWY_NAMESPACE::decode<kFormat>(d, code);
   }
 };

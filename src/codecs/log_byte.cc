@@ -12,12 +12,12 @@ namespace tutti::codecs {
 namespace HWY_NAMESPACE {
 
 struct LogBody {
-  struct State {};
+  struct BodyState {};
   static constexpr size_t kHeader = 0;
   static constexpr int kCodeBits = 8;
 
   template <class D>
-  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State) {
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, BodyState) {
     const Bits<D> du;
     const hn::RebindToSigned<D> di;
     const auto magnitude = hn::BitCast(di, magnitudes(d, v));
@@ -35,7 +35,7 @@ struct LogBody {
     return hn::IfThenElse(hn::RebindMask(du, is_finite), code, hn::Set(du, kLogNan));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State) {
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, BodyState) {
     const hn::RebindToSigned<D> di;
     return hn::GatherIndex(d, kLogTables.values, hn::BitCast(di, code));
   }

@@ -12,24 +12,24 @@ namespace tutti::codecs {
 namespace HWY_NAMESPACE {
 
 struct PowerBody {
-  using State = uint32_t;  // top_of() the block
+  using BodyState = uint32_t;  // top_of() the block
   static constexpr size_t kHeader = 1;
   static constexpr int kCodeBits = 4;
   static constexpr uint32_t kBelow = kLeastTop - 1;  // a header of 0 means nothing
 
-  static State prepare(uint32_t largest) { return top_of(largest); }
-  static bool is_poisoned(State top) { return top == kPoisonedTop; }
-  static void store(State top, std::byte* out) {
+  static BodyState prepare(uint32_t largest) { return top_of(largest); }
+  static bool is_poisoned(BodyState top) { return top == kPoisonedTop; }
+  static void store(BodyState top, std::byte* out) {
     *out = static_cast<std::byte>(is_poisoned(top) ? kPoisonedTop : top - kBelow);
   }
-  static bool load(State& top, const std::byte* in) {
+  static bool load(BodyState& top, const std::byte* in) {
     const auto header = static_cast<uint32_t>(*in);
     top = header == kPoisonedTop ? kPoisonedTop : header + kBelow;
     return is_poisoned(top) ? header == kPoisonedTop : header != 0 && top <= kMostTop;
   }
 
   template <class D>
-  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State top) {
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, BodyState top) {
     const Bits<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = hn::BitCast(du, v);
@@ -45,7 +45,7 @@ struct PowerBody {
     return hn::Or(sign, hn::BitCast(du, hn::IfThenElse(is_zero, hn::Zero(di), held)));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State top) {
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, BodyState top) {
     const Bits<D> du;
     const float one = is_poisoned(top) ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
     const auto place = hn::And(code, hn::Set(du, 7u));

@@ -14,18 +14,18 @@ namespace HWY_NAMESPACE {
 
 template <int kBits>
 struct WholeNumberBody {
-  using State = float;  // the scale
-  static constexpr size_t kHeader = sizeof(State);
+  using BodyState = float;  // the scale
+  static constexpr size_t kHeader = sizeof(BodyState);
   static constexpr int kCodeBits = kBits;
   static constexpr int kLevels = (1 << (kBits - 1)) - 1;
 
-  static State prepare(uint32_t largest) { return scale_of(largest, kLevels); }
-  static bool is_poisoned(State scale) { return scale != scale; }
-  static void store(State scale, std::byte* out) { store_scale(scale, out); }
-  static bool load(State& scale, const std::byte* in) { return load_scale(scale, in); }
+  static BodyState prepare(uint32_t largest) { return scale_of(largest, kLevels); }
+  static bool is_poisoned(BodyState scale) { return scale != scale; }
+  static void store(BodyState scale, std::byte* out) { store_scale(scale, out); }
+  static bool load(BodyState& scale, const std::byte* in) { return load_scale(scale, in); }
 
   template <class D>
-  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State scale) {
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, BodyState scale) {
     const Bits<D> du;
     const auto most = hn::Set(d, static_cast<float>(kLevels));
     const auto exact = hn::Div(v, hn::Set(d, scale));
@@ -33,7 +33,7 @@ struct WholeNumberBody {
     return hn::BitCast(du, hn::NearestInt(held));
   }
   template <class D>
-  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State scale) {
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, BodyState scale) {
     const hn::RebindToSigned<D> di;
     const auto raised = hn::BitCast(di, hn::ShiftLeft<32 - kBits>(code));
     return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<32 - kBits>(raised)), hn::Set(d, scale));

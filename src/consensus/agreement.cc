@@ -6,7 +6,7 @@
 namespace tutti::consensus {
 namespace {
 
-std::set<Member> keys_of(const std::map<Member, std::optional<Proposal>>& promises) {
+std::set<Member> keys_of(const std::map<Member, std::optional<ViewProposal>>& promises) {
   std::set<Member> keys;
   for (const auto& [member, accepted] : promises) keys.insert(member);
   return keys;
@@ -34,7 +34,7 @@ Status Agreement::begin(const Wish& wish, uint64_t now) {
   begun_ = true;
   wish_ = wish;
   failure_ = {};
-  phase_ = Phase::kIdle;
+  phase_ = BallotPhase::kIdle;
   tries_ = 0;
   heard_ = {terms_.self};
   // One member goes first, so that rivals are rare. The others only wait longer, since that one may
@@ -48,45 +48,45 @@ Status Agreement::begin(const Wish& wish, uint64_t now) {
 
 void Agreement::stop() {
   begun_ = false;
-  phase_ = Phase::kIdle;
+  phase_ = BallotPhase::kIdle;
   wake_at_ = kNever;
 }
 
-void Agreement::receive(const Message& message, uint64_t now) {
+void Agreement::receive(const EditMessage& message, uint64_t now) {
   if (message.from == terms_.self || !rules_.is_current(terms_, view_, message)) return;
   if (adopted_) {
-    if (message.kind == Message::Kind::kAdopted) return;
-    Message news = message_of(Message::Kind::kAdopted, {});
-    news.proposal = Proposal{{}, *adopted_};
+    if (message.kind == EditMessage::EditMessageKind::kAdopted) return;
+    EditMessage news = message_of(EditMessage::EditMessageKind::kAdopted, {});
+    news.proposal = ViewProposal{{}, *adopted_};
     send(message.from, std::move(news));
     return;
   }
   heard_.insert(message.from);
   switch (message.kind) {
-    case Message::Kind::kHere:
+    case EditMessage::EditMessageKind::kHere:
       here_[message.from] = message.text;
       send_accepts_if_promised(now);
       return;
-    case Message::Kind::kAdopted:
+    case EditMessage::EditMessageKind::kAdopted:
       if (message.proposal->view.previous == view_) adopt(message.proposal->view);
       return;
-    case Message::Kind::kPrepare:
+    case EditMessage::EditMessageKind::kPrepare:
       on_prepare(message, now);
       return;
-    case Message::Kind::kPromise:
+    case EditMessage::EditMessageKind::kPromise:
       on_promise(message, now);
       return;
-    case Message::Kind::kAccept:
+    case EditMessage::EditMessageKind::kAccept:
       on_accept(message, now);
       return;
-    case Message::Kind::kAccepted:
+    case EditMessage::EditMessageKind::kAccepted:
       on_accepted(message);
       return;
-    case Message::Kind::kRefused:
+    case EditMessage::EditMessageKind::kRefused:
       on_refused(message, now);
       return;
-    case Message::Kind::kDiffers:
-      if (!begun_ || phase_ == Phase::kIdle || message.ballot != ballot_) return;
+    case EditMessage::EditMessageKind::kDiffers:
+      if (!begun_ || phase_ == BallotPhase::kIdle || message.ballot != ballot_) return;
       failure_ = Status::invalid_usage("the members want different edits: one wants to " +
                                        wish_.describe() + ", another one to " + message.text);
       stop();
@@ -107,7 +107,7 @@ void Agreement::mark_dead(Member member, uint64_t now) {
 
 void Agreement::tick(uint64_t now) {
   if (!begun_ || adopted_ || now < wake_at_) return;
-  if (phase_ == Phase::kIdle) {
+  if (phase_ == BallotPhase::kIdle) {
     propose(now);
     return;
   }
@@ -126,34 +126,34 @@ std::vector<Member> Agreement::silent() const {
 }
 
 // A member that wants another edit never promises, so no view is decided by members that disagree.
-void Agreement::on_prepare(const Message& message, uint64_t now) {
+void Agreement::on_prepare(const EditMessage& message, uint64_t now) {
   const bool may_answer = begun_ || !failure_.ok();
   if (!may_answer) return;
   if (message.ballot < promised_) {
-    Message refusal = message_of(Message::Kind::kRefused, message.ballot);
+    EditMessage refusal = message_of(EditMessage::EditMessageKind::kRefused, message.ballot);
     refusal.promised = promised_;
     send(message.from, std::move(refusal));
     return;
   }
   if (message.text != wish_.encode()) {
-    Message answer = message_of(Message::Kind::kDiffers, message.ballot);
+    EditMessage answer = message_of(EditMessage::EditMessageKind::kDiffers, message.ballot);
     answer.text = wish_.describe();
     send(message.from, std::move(answer));
     return;
   }
   if (!begun_) return;
-  if (phase_ != Phase::kIdle && ballot_ < message.ballot) give_way(now);
-  if (phase_ == Phase::kIdle) wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
+  if (phase_ != BallotPhase::kIdle && ballot_ < message.ballot) give_way(now);
+  if (phase_ == BallotPhase::kIdle) wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
   promised_ = message.ballot;
   highest_counter_ = std::max(highest_counter_, promised_.counter);
-  Message promise = message_of(Message::Kind::kPromise, message.ballot);
+  EditMessage promise = message_of(EditMessage::EditMessageKind::kPromise, message.ballot);
   promise.proposal = accepted_;
   promise.dead.assign(dead_.begin(), dead_.end());
   send(message.from, std::move(promise));
 }
 
-void Agreement::on_promise(const Message& message, uint64_t now) {
-  if (phase_ != Phase::kPreparing || message.ballot != ballot_) return;
+void Agreement::on_promise(const EditMessage& message, uint64_t now) {
+  if (phase_ != BallotPhase::kPreparing || message.ballot != ballot_) return;
   promises_[message.from] = message.proposal;
   for (const Member member : message.dead) {
     if (member != terms_.self && terms_.previous.holds(member)) dead_.insert(member);
@@ -161,37 +161,37 @@ void Agreement::on_promise(const Message& message, uint64_t now) {
   send_accepts_if_promised(now);
 }
 
-void Agreement::on_accept(const Message& message, uint64_t now) {
+void Agreement::on_accept(const EditMessage& message, uint64_t now) {
   if (!begun_) return;
   if (message.ballot < promised_) {
-    Message refusal = message_of(Message::Kind::kRefused, message.ballot);
+    EditMessage refusal = message_of(EditMessage::EditMessageKind::kRefused, message.ballot);
     refusal.promised = promised_;
     send(message.from, std::move(refusal));
     return;
   }
-  if (phase_ != Phase::kIdle && ballot_ < message.ballot) give_way(now);
+  if (phase_ != BallotPhase::kIdle && ballot_ < message.ballot) give_way(now);
   promised_ = message.ballot;
   highest_counter_ = std::max(highest_counter_, promised_.counter);
-  accepted_ = Proposal{message.ballot, message.proposal->view};
-  send(message.from, message_of(Message::Kind::kAccepted, message.ballot));
+  accepted_ = ViewProposal{message.ballot, message.proposal->view};
+  send(message.from, message_of(EditMessage::EditMessageKind::kAccepted, message.ballot));
 }
 
-void Agreement::on_accepted(const Message& message) {
-  if (phase_ != Phase::kAccepting || message.ballot != ballot_) return;
+void Agreement::on_accepted(const EditMessage& message) {
+  if (phase_ != BallotPhase::kAccepting || message.ballot != ballot_) return;
   accepts_.insert(message.from);
   adopt_if_accepted();
 }
 
-void Agreement::on_refused(const Message& message, uint64_t now) {
+void Agreement::on_refused(const EditMessage& message, uint64_t now) {
   highest_counter_ = std::max(highest_counter_, message.promised.counter);
-  if (phase_ != Phase::kIdle && message.ballot == ballot_) give_way(now);
+  if (phase_ != BallotPhase::kIdle && message.ballot == ballot_) give_way(now);
 }
 
 void Agreement::adopt(const View& view) {
   adopted_ = view;
   stop();
-  Message news = message_of(Message::Kind::kAdopted, {});
-  news.proposal = Proposal{{}, view};
+  EditMessage news = message_of(EditMessage::EditMessageKind::kAdopted, {});
+  news.proposal = ViewProposal{{}, view};
   std::set<Member> others(view.members.begin(), view.members.end());
   others.insert(terms_.previous.members.begin(), terms_.previous.members.end());
   for (const Member other : others) {
@@ -202,7 +202,7 @@ void Agreement::adopt(const View& view) {
 void Agreement::propose(uint64_t now) {
   ++tries_;
   ballot_ = {++highest_counter_, terms_.self};
-  phase_ = Phase::kPreparing;
+  phase_ = BallotPhase::kPreparing;
   promised_ = ballot_;
   promises_ = {{terms_.self, accepted_}};
   wake_at_ = now + terms_.retry;
@@ -211,14 +211,14 @@ void Agreement::propose(uint64_t now) {
 }
 
 void Agreement::send_accepts_if_promised(uint64_t now) {
-  if (phase_ != Phase::kPreparing) return;
+  if (phase_ != BallotPhase::kPreparing) return;
   if (!rules_.decides(terms_, wish_, keys_of(promises_), dead_)) return;
   std::optional<View> view = rules_.bound_to(promises_);
   if (!view) view = next_view();
   if (!view) return;  // a newcomer is missing; its arrival comes here again
   proposed_ = std::move(view);
-  phase_ = Phase::kAccepting;
-  accepted_ = Proposal{ballot_, *proposed_};
+  phase_ = BallotPhase::kAccepting;
+  accepted_ = ViewProposal{ballot_, *proposed_};
   accepts_ = {terms_.self};
   wake_at_ = now + terms_.retry;
   ask();
@@ -226,12 +226,12 @@ void Agreement::send_accepts_if_promised(uint64_t now) {
 }
 
 void Agreement::adopt_if_accepted() {
-  if (phase_ != Phase::kAccepting) return;
+  if (phase_ != BallotPhase::kAccepting) return;
   if (rules_.decides(terms_, wish_, accepts_, dead_)) adopt(*proposed_);
 }
 
 void Agreement::give_way(uint64_t now) {
-  phase_ = Phase::kIdle;
+  phase_ = BallotPhase::kIdle;
   wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
 }
 
@@ -282,8 +282,8 @@ bool Agreement::expects(Member member) const {
   return std::find(leave.begin(), leave.end(), member) == leave.end();
 }
 
-Message Agreement::message_of(Message::Kind kind, const Ballot& ballot) const {
-  Message message;
+EditMessage Agreement::message_of(EditMessage::EditMessageKind kind, const Ballot& ballot) const {
+  EditMessage message;
   message.kind = kind;
   message.from = terms_.self;
   message.epoch = terms_.previous.epoch;
@@ -292,14 +292,17 @@ Message Agreement::message_of(Message::Kind kind, const Ballot& ballot) const {
   return message;
 }
 
-void Agreement::send(Member to, Message message) { outbox_.push_back({to, std::move(message)}); }
+void Agreement::send(Member to, EditMessage message) {
+  outbox_.push_back({to, std::move(message)});
+}
 
 void Agreement::ask() {
-  const bool preparing = phase_ == Phase::kPreparing;
-  Message question =
-      message_of(preparing ? Message::Kind::kPrepare : Message::Kind::kAccept, ballot_);
+  const bool preparing = phase_ == BallotPhase::kPreparing;
+  EditMessage question = message_of(
+      preparing ? EditMessage::EditMessageKind::kPrepare : EditMessage::EditMessageKind::kAccept,
+      ballot_);
   if (preparing) question.text = wish_.encode();
-  if (!preparing) question.proposal = Proposal{ballot_, *proposed_};
+  if (!preparing) question.proposal = ViewProposal{ballot_, *proposed_};
   // A member that has promised may have adopted meanwhile a view that others decided, and the
   // newcomers that this one waits for may be in it and call no more: so it is asked again.
   const bool waits_for_newcomers =

@@ -45,7 +45,7 @@ class Agreement {
   /// begins again.
   void stop();
 
-  void receive(const Message& message, uint64_t now);
+  void receive(const EditMessage& message, uint64_t now);
   /// The judge says that this member is dead, or, over several hosts, its last connection is lost.
   void mark_dead(Member member, uint64_t now);
   /// Called at or after wake_at().
@@ -65,13 +65,13 @@ class Agreement {
   const std::set<Member>& dead() const { return dead_; }
 
  private:
-  enum class Phase : uint8_t { kIdle, kPreparing, kAccepting };
+  enum class BallotPhase : uint8_t { kIdle, kPreparing, kAccepting };
 
-  void on_prepare(const Message& message, uint64_t now);
-  void on_promise(const Message& message, uint64_t now);
-  void on_accept(const Message& message, uint64_t now);
-  void on_accepted(const Message& message);
-  void on_refused(const Message& message, uint64_t now);
+  void on_prepare(const EditMessage& message, uint64_t now);
+  void on_promise(const EditMessage& message, uint64_t now);
+  void on_accept(const EditMessage& message, uint64_t now);
+  void on_accepted(const EditMessage& message);
+  void on_refused(const EditMessage& message, uint64_t now);
   void adopt(const View& view);
 
   void propose(uint64_t now);
@@ -83,8 +83,8 @@ class Agreement {
   void fail_if_hopeless();
   bool expects(Member member) const;
 
-  Message message_of(Message::Kind kind, const Ballot& ballot) const;
-  void send(Member to, Message message);
+  EditMessage message_of(EditMessage::EditMessageKind kind, const Ballot& ballot) const;
+  void send(Member to, EditMessage message);
   /// The question of this phase, to all that have not answered it; to all, where a newcomer is
   /// missing.
   void ask();
@@ -104,14 +104,14 @@ class Agreement {
 
   // As acceptor.
   Ballot promised_;
-  std::optional<Proposal> accepted_;
+  std::optional<ViewProposal> accepted_;
 
   // As proposer.
-  Phase phase_ = Phase::kIdle;
+  BallotPhase phase_ = BallotPhase::kIdle;
   Ballot ballot_;
   uint64_t highest_counter_ = 0;
   uint32_t tries_ = 0;
-  std::map<Member, std::optional<Proposal>> promises_;
+  std::map<Member, std::optional<ViewProposal>> promises_;
   std::set<Member> accepts_;
   std::optional<View> proposed_;
 

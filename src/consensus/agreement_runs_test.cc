@@ -72,11 +72,12 @@ struct TieByIterationOrder : Rules {
 };
 
 struct StaleMessagesCount : Rules {
-  bool is_current(const Terms&, const Digest&, const Message&) const override { return true; }
+  bool is_current(const Terms&, const Digest&, const EditMessage&) const override { return true; }
 };
 
 struct AcceptedViewsAreForgotten : Rules {
-  std::optional<View> bound_to(const std::map<Member, std::optional<Proposal>>&) const override {
+  std::optional<View> bound_to(
+      const std::map<Member, std::optional<ViewProposal>>&) const override {
     return std::nullopt;
   }
 };

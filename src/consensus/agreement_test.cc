@@ -128,7 +128,7 @@ TEST(Agreement, ANewcomerTakesThePlaceOfTheDead) {
   EXPECT_EQ(group.adopted(1), (Members{1, 40, 3}));
   EXPECT_EQ(group.machines.at(3)->adopted()->newcomers, (std::vector<Newcomer>{{40, "card"}}));
   // A newcomer that missed the news is told again when it asks.
-  Message here;
+  EditMessage here;
   here.from = 40;
   here.view = group.view.digest();
   group.machines.at(1)->receive(here, group.now);
@@ -201,23 +201,23 @@ TEST(NextOrder, ClosesUpAndAppends) {
   EXPECT_EQ(next_order({1, 2}, {}, {8}), (Members{1, 2, 8}));
 }
 
-Message full_message() {
-  Message message;
-  message.kind = Message::Kind::kPromise;
+EditMessage full_message() {
+  EditMessage message;
+  message.kind = EditMessage::EditMessageKind::kPromise;
   message.from = 77;
   message.epoch = 5;
   message.view = view_of({1, 2}).digest();
   message.ballot = {4, 1};
   message.promised = {5, 2};
-  message.proposal = Proposal{{3, 2}, {6, message.view, {1, 9}, {{9, "card"}}}};
+  message.proposal = ViewProposal{{3, 2}, {6, message.view, {1, 9}, {{9, "card"}}}};
   message.dead = {2};
   message.text = "text";
   return message;
 }
 
 TEST(ConsensusMessage, SurvivesItsBytes) {
-  const Message message = full_message();
-  const Result<Message> read = Message::decode(message.encode());
+  const EditMessage message = full_message();
+  const Result<EditMessage> read = EditMessage::decode(message.encode());
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read.value(), message);
 }
@@ -225,13 +225,13 @@ TEST(ConsensusMessage, SurvivesItsBytes) {
 TEST(ConsensusMessage, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
   const std::string bytes = full_message().encode();
   for (size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_FALSE(Message::decode(bytes.substr(0, length)).ok()) << length;
+    EXPECT_FALSE(EditMessage::decode(bytes.substr(0, length)).ok()) << length;
   }
-  EXPECT_FALSE(Message::decode(bytes + "x").ok());
+  EXPECT_FALSE(EditMessage::decode(bytes + "x").ok());
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 0xff);
-    (void)Message::decode(changed);  // whatever it says, it ends
+    (void)EditMessage::decode(changed);  // whatever it says, it ends
   }
 }
 

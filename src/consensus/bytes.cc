@@ -12,27 +12,27 @@ constexpr size_t kNumberBytes = 8;
 
 }  // namespace
 
-void Writer::number(uint64_t value) {
+void ByteWriter::number(uint64_t value) {
   uint8_t bytes[kNumberBytes];
   put_little(bytes, value, kNumberBytes);
   bytes_.append(reinterpret_cast<const char*>(bytes), kNumberBytes);
 }
 
-void Writer::digest(const Digest& digest) {
+void ByteWriter::digest(const Digest& digest) {
   bytes_.append(reinterpret_cast<const char*>(digest.data()), digest.size());
 }
 
-void Writer::text(std::string_view text) {
+void ByteWriter::text(std::string_view text) {
   number(text.size());
   bytes_.append(text);
 }
 
-void Writer::members(const std::vector<Member>& members) {
+void ByteWriter::members(const std::vector<Member>& members) {
   number(members.size());
   for (const Member member : members) number(member);
 }
 
-void Writer::newcomers(const std::vector<Newcomer>& newcomers) {
+void ByteWriter::newcomers(const std::vector<Newcomer>& newcomers) {
   number(newcomers.size());
   for (const Newcomer& newcomer : newcomers) {
     number(newcomer.member);
@@ -40,7 +40,7 @@ void Writer::newcomers(const std::vector<Newcomer>& newcomers) {
   }
 }
 
-std::string_view Reader::take(size_t bytes) {
+std::string_view ByteReader::take(size_t bytes) {
   if (bytes > left_.size()) sound_ = false;
   if (!sound_) return {};
   const std::string_view taken = left_.substr(0, bytes);
@@ -48,39 +48,39 @@ std::string_view Reader::take(size_t bytes) {
   return taken;
 }
 
-uint64_t Reader::number() {
+uint64_t ByteReader::number() {
   const std::string_view bytes = take(kNumberBytes);
   if (bytes.empty()) return 0;
   return get_little(reinterpret_cast<const uint8_t*>(bytes.data()), kNumberBytes);
 }
 
-size_t Reader::count(size_t bytes_each) {
+size_t ByteReader::count(size_t bytes_each) {
   const uint64_t count = number();
   // Compared by division, so that a length that a stranger chose cannot overflow a product.
   if (count > kMostMembers || count > left_.size() / bytes_each) sound_ = false;
   return sound_ ? static_cast<size_t>(count) : 0;
 }
 
-Digest Reader::digest() {
+Digest ByteReader::digest() {
   Digest digest{};
   const std::string_view bytes = take(digest.size());
   std::memcpy(digest.data(), bytes.data(), bytes.size());
   return digest;
 }
 
-std::string Reader::text() {
+std::string ByteReader::text() {
   const uint64_t bytes = number();
   if (bytes > kLongestText) sound_ = false;
   return std::string(take(sound_ ? static_cast<size_t>(bytes) : 0));
 }
 
-std::vector<Member> Reader::members() {
+std::vector<Member> ByteReader::members() {
   std::vector<Member> members(count(kNumberBytes));
   for (Member& member : members) member = number();
   return members;
 }
 
-std::vector<Newcomer> Reader::newcomers() {
+std::vector<Newcomer> ByteReader::newcomers() {
   std::vector<Newcomer> newcomers(count(2 * kNumberBytes));
   for (Newcomer& newcomer : newcomers) {
     newcomer.member = number();

@@ -19,7 +19,7 @@ namespace tutti::consensus {
 inline constexpr size_t kMostMembers = size_t{1} << 20;
 inline constexpr size_t kLongestText = size_t{1} << 16;
 
-class Writer {
+class ByteWriter {
  public:
   void number(uint64_t value);
   void digest(const Digest& digest);
@@ -32,9 +32,9 @@ class Writer {
   std::string bytes_;
 };
 
-class Reader {
+class ByteReader {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  explicit ByteReader(std::string_view bytes) : left_(bytes) {}
   uint64_t number();
   Digest digest();
   std::string text();

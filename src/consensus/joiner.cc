@@ -14,8 +14,8 @@ Joiner::Joiner(View present, Member self, std::string card, uint64_t retry)
 
 void Joiner::tick(uint64_t now) {
   if (now < wake_at_ || adopted_ || left_behind_) return;
-  Message here;
-  here.kind = Message::Kind::kHere;
+  EditMessage here;
+  here.kind = EditMessage::EditMessageKind::kHere;
   here.from = self_;
   here.epoch = present_.epoch;
   here.view = view_;
@@ -24,9 +24,10 @@ void Joiner::tick(uint64_t now) {
   wake_at_ = now + retry_;
 }
 
-void Joiner::receive(const Message& message) {
-  const bool news = message.kind == Message::Kind::kAdopted && message.view == view_ &&
-                    message.proposal->view.previous == view_ && present_.holds(message.from);
+void Joiner::receive(const EditMessage& message) {
+  const bool news = message.kind == EditMessage::EditMessageKind::kAdopted &&
+                    message.view == view_ && message.proposal->view.previous == view_ &&
+                    present_.holds(message.from);
   if (!news || adopted_) return;
   wake_at_ = std::numeric_limits<uint64_t>::max();
   if (message.proposal->view.holds(self_)) {

@@ -19,7 +19,7 @@ class Joiner {
   Joiner(View present, Member self, std::string card, uint64_t retry);
 
   void tick(uint64_t now);
-  void receive(const Message& message);
+  void receive(const EditMessage& message);
   std::vector<Envelope> take_messages();
   uint64_t wake_at() const { return wake_at_; }
   /// The view that holds this newcomer. One that is adopted without it tells it nothing: the

@@ -5,12 +5,12 @@
 namespace tutti::consensus {
 namespace {
 
-void write_ballot(Writer& out, const Ballot& ballot) {
+void write_ballot(ByteWriter& out, const Ballot& ballot) {
   out.number(ballot.counter);
   out.number(ballot.member);
 }
 
-Ballot read_ballot(Reader& in) {
+Ballot read_ballot(ByteReader& in) {
   Ballot ballot;
   ballot.counter = in.number();
   ballot.member = in.number();
@@ -19,8 +19,8 @@ Ballot read_ballot(Reader& in) {
 
 }  // namespace
 
-std::string Message::encode() const {
-  Writer out;
+std::string EditMessage::encode() const {
+  ByteWriter out;
   out.number(static_cast<uint64_t>(kind));
   out.number(from);
   out.number(epoch);
@@ -37,14 +37,14 @@ std::string Message::encode() const {
   return std::move(out).bytes();
 }
 
-Result<Message> Message::decode(std::string_view bytes) {
+Result<EditMessage> EditMessage::decode(std::string_view bytes) {
   const Status malformed =
       Status::remote_error("a member sent a message about an edit that is malformed");
-  Reader in(bytes);
-  Message message;
+  ByteReader in(bytes);
+  EditMessage message;
   const uint64_t kind = in.number();
-  if (kind > static_cast<uint64_t>(Kind::kAdopted)) return malformed;
-  message.kind = static_cast<Kind>(kind);
+  if (kind > static_cast<uint64_t>(EditMessageKind::kAdopted)) return malformed;
+  message.kind = static_cast<EditMessageKind>(kind);
   message.from = in.number();
   message.epoch = static_cast<uint32_t>(in.number());
   message.view = in.digest();
@@ -56,10 +56,11 @@ Result<Message> Message::decode(std::string_view bytes) {
     const Ballot ballot = read_ballot(in);
     Result<View> view = View::decode(in.text());
     if (!view.ok()) return view.status();
-    message.proposal = Proposal{ballot, std::move(view).value()};
+    message.proposal = ViewProposal{ballot, std::move(view).value()};
   }
   if (!in.finished()) return malformed;
-  const bool needs_proposal = message.kind == Kind::kAccept || message.kind == Kind::kAdopted;
+  const bool needs_proposal =
+      message.kind == EditMessageKind::kAccept || message.kind == EditMessageKind::kAdopted;
   if (needs_proposal && !message.proposal) return malformed;
   return message;
 }

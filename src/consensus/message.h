@@ -22,14 +22,14 @@ struct Ballot {
   auto operator<=>(const Ballot&) const = default;
 };
 
-struct Proposal {
+struct ViewProposal {
   Ballot ballot;
   View view;
-  bool operator==(const Proposal&) const = default;
+  bool operator==(const ViewProposal&) const = default;
 };
 
-struct Message {
-  enum class Kind : uint8_t {
+struct EditMessage {
+  enum class EditMessageKind : uint8_t {
     kHere,      // a newcomer is there; `text` is its card
     kPrepare,   // a proposer asks for promises; `text` is its wish
     kPromise,   // `proposal`: the last one accepted, if any; `dead`: whom the sender knows dead
@@ -39,24 +39,24 @@ struct Message {
     kDiffers,   // the sender's wish is another one; `text` describes it
     kAdopted,   // `proposal->view` is the next epoch
   };
-  Kind kind = Kind::kHere;
+  EditMessageKind kind = EditMessageKind::kHere;
   Member from = 0;
   uint32_t epoch = 0;  // the present one, whose members agree on its successor
   Digest view{};       // of the present epoch
   Ballot ballot;
   Ballot promised;
-  std::optional<Proposal> proposal;
+  std::optional<ViewProposal> proposal;
   std::vector<Member> dead;
   std::string text;
 
   std::string encode() const;
-  static Result<Message> decode(std::string_view bytes);
-  bool operator==(const Message&) const = default;
+  static Result<EditMessage> decode(std::string_view bytes);
+  bool operator==(const EditMessage&) const = default;
 };
 
 struct Envelope {
   Member to = 0;
-  Message message;
+  EditMessage message;
 };
 
 }  // namespace tutti::consensus

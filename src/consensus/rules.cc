@@ -31,14 +31,14 @@ bool Rules::decides(const Terms& terms, const Wish& wish, const std::set<Member>
   return true;
 }
 
-bool Rules::is_current(const Terms& terms, const Digest& view, const Message& message) const {
+bool Rules::is_current(const Terms& terms, const Digest& view, const EditMessage& message) const {
   if (message.epoch != terms.previous.epoch || message.view != view) return false;
-  return message.kind == Message::Kind::kHere || terms.previous.holds(message.from);
+  return message.kind == EditMessage::EditMessageKind::kHere || terms.previous.holds(message.from);
 }
 
 std::optional<View> Rules::bound_to(
-    const std::map<Member, std::optional<Proposal>>& promises) const {
-  const Proposal* highest = nullptr;
+    const std::map<Member, std::optional<ViewProposal>>& promises) const {
+  const ViewProposal* highest = nullptr;
   for (const auto& [member, accepted] : promises) {
     if (accepted && (highest == nullptr || highest->ballot < accepted->ballot)) {
       highest = &*accepted;

@@ -48,12 +48,12 @@ class Rules {
 
   /// Whether a message is about this epoch, and from somebody who may send it.
   /// `view` is the digest of the present epoch.
-  virtual bool is_current(const Terms& terms, const Digest& view, const Message& message) const;
+  virtual bool is_current(const Terms& terms, const Digest& view, const EditMessage& message) const;
 
   /// The view that a proposer must propose: that of the accepted proposal with the highest ballot,
   /// if there is one.
   virtual std::optional<View> bound_to(
-      const std::map<Member, std::optional<Proposal>>& promises) const;
+      const std::map<Member, std::optional<ViewProposal>>& promises) const;
 
   /// Ticks until a proposer that met a rival tries again.
   virtual uint64_t rival_delay(const Terms& terms, uint32_t tries, Prng& random) const;

@@ -165,7 +165,7 @@ void Simulation::begin_edit(Member member, const View& present) {
   }
 }
 
-void Simulation::deliver(Node& node, const Message& message) {
+void Simulation::deliver(Node& node, const EditMessage& message) {
   for (const auto& edit : node.edits) edit->receive(message, now_);
   if (node.joiner) node.joiner->receive(message);
 }
@@ -212,7 +212,7 @@ void Simulation::send(Member from, Envelope envelope) {
   }
   const bool cut = split_ && one_side_.count(from) != one_side_.count(envelope.to);
   if (cut || (!healed_ && random_.unit() < scenario_.loss)) return;
-  const auto message = std::make_shared<const Message>(std::move(envelope.message));
+  const auto message = std::make_shared<const EditMessage>(std::move(envelope.message));
   trace_ = (trace_ ^ (now_ * 31 + from * 7 + envelope.to * 3 + message->ballot.counter * 1009 +
                       static_cast<uint64_t>(message->kind))) *
            0x100000001b3;

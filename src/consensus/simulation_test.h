@@ -65,7 +65,7 @@ class Simulation {
     Kind kind = Kind::kTick;
     Member node = 0;
     Member about = 0;  // kNotice
-    std::shared_ptr<const Message> message;
+    std::shared_ptr<const EditMessage> message;
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
@@ -78,7 +78,7 @@ class Simulation {
   void handle(const Event& event);
   void begin(Member member);
   void begin_edit(Member member, const View& present);
-  void deliver(Node& node, const Message& message);
+  void deliver(Node& node, const EditMessage& message);
   void after_step(Member member);
   void send_all(Member from, std::vector<Envelope> envelopes, size_t limit);
   void send(Member from, Envelope envelope);

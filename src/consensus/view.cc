@@ -32,7 +32,7 @@ Digest View::digest() const {
 }
 
 std::string View::encode() const {
-  Writer out;
+  ByteWriter out;
   out.number(epoch);
   out.digest(previous);
   out.members(members);
@@ -41,7 +41,7 @@ std::string View::encode() const {
 }
 
 Result<View> View::decode(std::string_view bytes) {
-  Reader in(bytes);
+  ByteReader in(bytes);
   View view;
   view.epoch = static_cast<uint32_t>(in.number());
   view.previous = in.digest();

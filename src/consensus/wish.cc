@@ -44,7 +44,7 @@ Status check_order(const Wish& wish, const View& previous) {
 }  // namespace
 
 std::string Wish::encode() const {
-  Writer out;
+  ByteWriter out;
   out.number(static_cast<uint64_t>(who));
   out.members(leave);
   out.number(join);

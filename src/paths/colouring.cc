@@ -9,12 +9,12 @@ namespace {
 constexpr uint32_t kNone = ~0u;
 
 // Edges between parts: each part has an edge of a colour at most once.
-class Parts {
+class PartGraph {
  public:
-  Parts(const std::vector<Edge>& edges, uint32_t left, uint32_t right, uint32_t colours)
+  PartGraph(const std::vector<FlowEdge>& edges, uint32_t left, uint32_t right, uint32_t colours)
       : colours_(colours), ends_(edges.size()), colour_of_(edges.size(), kNone) {
-    cut(edges, left, &Edge::left, 0);
-    cut(edges, right, &Edge::right, 1);
+    cut(edges, left, &FlowEdge::left, 0);
+    cut(edges, right, &FlowEdge::right, 1);
     at_.assign(size_t{parts_} * colours, kNone);
   }
 
@@ -28,7 +28,7 @@ class Parts {
   std::vector<uint32_t> colours() && { return std::move(colour_of_); }
 
  private:
-  void cut(const std::vector<Edge>& edges, uint32_t nodes, uint32_t Edge::*end, int side) {
+  void cut(const std::vector<FlowEdge>& edges, uint32_t nodes, uint32_t FlowEdge::*end, int side) {
     std::vector<uint32_t> part(nodes, kNone), used(nodes, colours_);
     for (size_t i = 0; i < edges.size(); ++i) {
       const uint32_t node = edges[i].*end;
@@ -81,16 +81,16 @@ class Parts {
 
 }  // namespace
 
-Result<std::vector<uint32_t>> equitable_colours(const std::vector<Edge>& edges, uint32_t left,
+Result<std::vector<uint32_t>> equitable_colours(const std::vector<FlowEdge>& edges, uint32_t left,
                                                 uint32_t right, uint32_t colours) {
   if (colours == 0) return Status::invalid_argument("edges cannot be coloured with no colours");
-  for (const Edge& edge : edges) {
+  for (const FlowEdge& edge : edges) {
     if (edge.left < left && edge.right < right) continue;
     return Status::invalid_argument("an edge joins node " + std::to_string(edge.left) + " of " +
                                     std::to_string(left) + " with node " +
                                     std::to_string(edge.right) + " of " + std::to_string(right));
   }
-  Parts parts(edges, left, right, colours);
+  PartGraph parts(edges, left, right, colours);
   for (uint32_t edge = 0; edge < edges.size(); ++edge) parts.colour(edge);
   return std::move(parts).colours();
 }

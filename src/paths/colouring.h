@@ -17,13 +17,13 @@
 
 namespace tutti::paths {
 
-struct Edge {
+struct FlowEdge {
   uint32_t left = 0;
   uint32_t right = 0;
 };
 
 /// The colour of each edge, in [0, colours).
-Result<std::vector<uint32_t>> equitable_colours(const std::vector<Edge>& edges, uint32_t left,
+Result<std::vector<uint32_t>> equitable_colours(const std::vector<FlowEdge>& edges, uint32_t left,
                                                 uint32_t right, uint32_t colours);
 
 }  // namespace tutti::paths

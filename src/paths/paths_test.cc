@@ -43,10 +43,10 @@ TEST(MinimalSplit, KeepsFlowsWholeWhereThePiecesWouldBeTooSmallOrTooMany) {
 
 TEST(ProportionalSplit, FillsLinksInProportionWithFewPieces) {
   const std::vector<double> flows = {5, 1, 9, 3}, links = {2, 0, 1, 3};
-  const std::vector<Share> shares = proportional_split(flows, links).value();
+  const std::vector<LinkShare> shares = proportional_split(flows, links).value();
   EXPECT_LE(shares.size(), flows.size() + links.size() - 1);
   std::vector<double> on_link(links.size()), of_flow(flows.size());
-  for (const Share& share : shares) {
+  for (const LinkShare& share : shares) {
     on_link[share.uplink] += share.bytes;
     of_flow[share.flow] += share.bytes;
   }
@@ -62,8 +62,8 @@ TEST(ProportionalSplit, ALostLinkCostsItsOwnShareOnly) {
   const std::vector<double> flows(8, 7.0);
   std::vector<double> links(8, 1.0), load(8);
   links[3] = 0;
-  const std::vector<Share> shares = proportional_split(flows, links).value();
-  for (const Share& share : shares) load[share.uplink] += share.bytes;
+  const std::vector<LinkShare> shares = proportional_split(flows, links).value();
+  for (const LinkShare& share : shares) load[share.uplink] += share.bytes;
   EXPECT_NEAR(*std::max_element(load.begin(), load.end()), 8, 1e-9);  // of 7: rate 7/8
   EXPECT_EQ(load[3], 0);
 }
@@ -104,8 +104,8 @@ TEST(Colouring, EveryNodeHasEachColourNearlyEquallyOften) {
   for (int trial = 0; trial < 200; ++trial) {
     constexpr uint32_t kLeaves = 8;
     const uint32_t colours = trial % 2 == 0 ? 4 : 8;
-    std::vector<Edge> edges(random.below(200));
-    for (Edge& edge : edges) {
+    std::vector<FlowEdge> edges(random.below(200));
+    for (FlowEdge& edge : edges) {
       edge = {static_cast<uint32_t>(random.below(kLeaves)),
               static_cast<uint32_t>(random.below(kLeaves))};
     }

@@ -71,7 +71,7 @@ std::vector<Placed> cut(const Fabric& fabric, const std::vector<Flow>& flows,
 // Alike links and equal pieces: colours are spines.
 Status place_evenly(const Fabric& fabric, const std::vector<Flow>& flows,
                     std::vector<Placed>& pieces) {
-  std::vector<Edge> edges;
+  std::vector<FlowEdge> edges;
   for (const Placed& piece : pieces) {
     edges.push_back({flows[piece.flow].source, flows[piece.flow].target});
   }

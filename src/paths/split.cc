@@ -19,8 +19,8 @@ Result<Split> minimal_split(uint32_t flows, uint32_t uplinks, uint64_t bytes,
   return Split{1, static_cast<double>((flows + uplinks - 1) / uplinks), pieces == 1};
 }
 
-Result<std::vector<Share>> proportional_split(const std::vector<double>& bytes,
-                                              const std::vector<double>& capacities) {
+Result<std::vector<LinkShare>> proportional_split(const std::vector<double>& bytes,
+                                                  const std::vector<double>& capacities) {
   double total = 0, capacity = 0;
   for (const double flow : bytes) {
     if (!(flow >= 0)) return Status::invalid_argument("a flow of a negative number of bytes");
@@ -31,7 +31,7 @@ Result<std::vector<Share>> proportional_split(const std::vector<double>& bytes,
     capacity += link;
   }
   if (!(capacity > 0)) return Status::invalid_argument("all up-links are dead");
-  std::vector<Share> shares;
+  std::vector<LinkShare> shares;
   size_t link = 0;
   double room = total * capacities[0] / capacity;
   for (uint32_t flow = 0; flow < bytes.size(); ++flow) {

@@ -32,7 +32,7 @@ Result<Split> minimal_split(uint32_t flows, uint32_t uplinks, uint64_t bytes,
                             const SplitLimits& limits = {});
 
 /// A piece of a flow on an up-link.
-struct Share {
+struct LinkShare {
   uint32_t flow = 0;
   uint32_t uplink = 0;
   double bytes = 0;
@@ -41,7 +41,7 @@ struct Share {
 /// For flows of any sizes and up-links of any capacities: every up-link carries bytes in proportion
 /// to its capacity, by at most flows + up-links - 1 pieces. An up-link of capacity 0 is dead and
 /// carries nothing.
-Result<std::vector<Share>> proportional_split(const std::vector<double>& bytes,
-                                              const std::vector<double>& capacities);
+Result<std::vector<LinkShare>> proportional_split(const std::vector<double>& bytes,
+                                                  const std::vector<double>& capacities);
 
 }  // namespace tutti::paths

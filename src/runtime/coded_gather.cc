@@ -16,7 +16,7 @@ class CodedGather::Impl {
   Impl(tuttiComm_t comm, const std::string& codec, int64_t count, Normalise normalise)
       : comm_(comm), count_(count), normalise_(normalise) {
     require(count >= 1, count, " values; give 1 or more");
-    Member own{};
+    GatherMember own{};
     own.count = count;
     const tuttiResult_t parsed = tuttiCodecParse(codec.c_str(), &own.codec);
     require(parsed == tuttiSuccess, std::string_view(tuttiGetLastError(nullptr)));
@@ -80,13 +80,13 @@ class CodedGather::Impl {
   }
 
  private:
-  struct Member {
+  struct GatherMember {
     tuttiCodec_t codec;
     int64_t count;
   };
 
   size_t add_member(int r) {
-    const Member& member = members_[at(r)];
+    const GatherMember& member = members_[at(r)];
     if (member.count != count_) {
       throw Error(ErrorKind::kRanksDiffer,
                   words("rank ", r, " has ", member.count, " values and rank ", rank_, " has ",
@@ -205,12 +205,12 @@ class CodedGather::Impl {
   Normalise normalise_;
   int rank_ = 0;
   bool is_sum_ = true;  // by all_reduce: no rank encodes
-  std::vector<Member> members_;
+  std::vector<GatherMember> members_;
   std::vector<size_t> bytes_;   // of each rank
   std::vector<std::byte> all_;  // of all ranks, one behind the other; of a sum, this rank's
   std::vector<float> sums_;
   OuterStream stream_;
-  Ballot ballot_;
+  VoteRound ballot_;
   tuttiRequest_t request_ = nullptr;
   bool is_pending_ = false;
   float* error_ = nullptr;     // the caller's state of error feedback, if it has one

@@ -24,9 +24,9 @@ class BucketPlacement {
  public:
   BucketPlacement(std::span<const BucketTensor> tensors, int ranks, int64_t share)
       : ranks_(ranks), share_(share) {
-    Line position{0, 0};
+    ShardLine position{0, 0};
     for (const BucketTensor& tensor : tensors) {
-      const std::optional<Line> begin = first_place(tensor, position);
+      const std::optional<ShardLine> begin = first_place(tensor, position);
       if (!begin || !holds(ranks, *begin, tensor.elements)) {
         offsets_.clear();
         return;
@@ -41,10 +41,10 @@ class BucketPlacement {
   int64_t next() const { return next_; }
 
  private:
-  struct Line {
+  struct ShardLine {
     int64_t slope = 0, constant = 0;
   };
-  int64_t value(const Line& line) const { return line.slope * share_ + line.constant; }
+  int64_t value(const ShardLine& line) const { return line.slope * share_ + line.constant; }
   void changes_at(int64_t share) {
     if (share > share_) next_ = std::min(next_, share);
   }
@@ -52,7 +52,7 @@ class BucketPlacement {
 
   /// Whether so many elements from the line on end at the boundary or before. Longer shares move a
   /// boundary further than what lies before it.
-  bool holds(int64_t boundary, const Line& from, int64_t elements) {
+  bool holds(int64_t boundary, const ShardLine& from, int64_t elements) {
     if (value(from) + elements <= boundary * share_) return true;
     if (boundary > from.slope) {
       changes_at(ceiled(from.constant + elements, boundary - from.slope));
@@ -61,7 +61,7 @@ class BucketPlacement {
   }
 
   /// The boundary behind a position, as a number of shares.
-  int64_t boundary_of(const Line& position) {
+  int64_t boundary_of(const ShardLine& position) {
     const int64_t share = value(position) / share_, over = share - position.slope;
     // The position falls into an earlier share where share * size exceeds it.
     if (over > 0) changes_at(position.constant / over + 1);
@@ -70,7 +70,7 @@ class BucketPlacement {
   }
 
   /// The first place from `position` on where the tensor may begin.
-  std::optional<Line> first_place(const BucketTensor& tensor, Line position) {
+  std::optional<ShardLine> first_place(const BucketTensor& tensor, ShardLine position) {
     const bool aligned = share_ % tensor.block == 0;
     // Nothing of what follows depends on which share it is, but for the distance to its end; from
     // the third share on the answers repeat.
@@ -86,7 +86,8 @@ class BucketPlacement {
         if (tensor.block > 1 && slope > 0) {
           changes_at(ceiled((blocks + 1) * tensor.block + position.constant, slope));
         }
-        const Line begin = tensor.block == 1 ? position : Line{boundary, -blocks * tensor.block};
+        const ShardLine begin =
+            tensor.block == 1 ? position : ShardLine{boundary, -blocks * tensor.block};
         if (holds(boundary + 1, begin, tensor.elements) || aligned) return begin;
         changes_at((share_ / tensor.block + 1) * tensor.block);
       }

@@ -202,7 +202,7 @@ class TimelineRunner::Impl {
     call.count = payload.count;
     call.type = payload.type;
     call.op = payload.op;
-    const TimelineChannels::Place& place = places_[at(task.channel)];
+    const TimelineChannels::ChannelPlace& place = places_[at(task.channel)];
     const int end = task.kind == TaskKind::kSend ? 1 : 0;  // the other one, of a message
     call.root = place.is_trunk ? timeline_.channels[at(task.channel)][end] : end;
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
@@ -220,7 +220,7 @@ class TimelineRunner::Impl {
   Timeline timeline_;
   RunOptions options_;
   TimelineChannels channels_;
-  std::vector<TimelineChannels::Place> places_;  // of each channel
+  std::vector<TimelineChannels::ChannelPlace> places_;  // of each channel
   std::array<std::vector<int>, kTracks> tracks_;
   std::array<tuttiStream_t, kTracks> own_streams_{};
   const TimelineWork* work_ = nullptr;

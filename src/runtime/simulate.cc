@@ -74,7 +74,7 @@ class SharedLinks {
       for (; !alone_.empty() && alone_.top().first == now_; alone_.pop()) {
         ended.push_back(alone_.top().second);
       }
-      std::erase_if(transfers_, [&](const Transfer& transfer) {
+      std::erase_if(transfers_, [&](const SimulatedTransfer& transfer) {
         if (transfer.left > 0) return false;
         for (const Direction& direction : transfer.directions) --users_[direction];
         ended.push_back(transfer.meeting);
@@ -86,7 +86,7 @@ class SharedLinks {
   }
 
  private:
-  struct Transfer {
+  struct SimulatedTransfer {
     int meeting = 0;
     int64_t left = 0;  // in parts
     std::vector<Direction> directions;
@@ -136,7 +136,7 @@ class SharedLinks {
   }
 
   /// In parts a nanosecond: its share of the direction that most others use, too.
-  int64_t rate_of(const Transfer& transfer) const {
+  int64_t rate_of(const SimulatedTransfer& transfer) const {
     int most = 1;
     for (const Direction& direction : transfer.directions) {
       most = std::max(most, users_.at(direction));
@@ -146,7 +146,7 @@ class SharedLinks {
 
   int64_t next_time() const {
     int64_t next = alone_.empty() ? INT64_MAX : alone_.top().first;
-    for (const Transfer& transfer : transfers_) {
+    for (const SimulatedTransfer& transfer : transfers_) {
       const int64_t rate = rate_of(transfer);
       next = std::min(next, now_ + (transfer.left + rate - 1) / rate);
     }
@@ -154,7 +154,7 @@ class SharedLinks {
   }
 
   void advance(int64_t elapsed) {
-    for (Transfer& transfer : transfers_) {
+    for (SimulatedTransfer& transfer : transfers_) {
       transfer.left = std::max<int64_t>(0, transfer.left - elapsed * rate_of(transfer));
     }
   }
@@ -165,7 +165,7 @@ class SharedLinks {
   std::vector<std::vector<int>> followers_;  // of each task
   std::vector<int> waits_;                   // of each meeting: tasks that have not ended
   std::map<Direction, int> users_;
-  std::vector<Transfer> transfers_;
+  std::vector<SimulatedTransfer> transfers_;
   using Ending = std::pair<int64_t, int>;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> alone_;
   int64_t now_ = 0;

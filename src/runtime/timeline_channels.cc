@@ -34,14 +34,14 @@ struct Trunk {
 
 }  // namespace
 
-std::vector<TimelineChannels::Place> TimelineChannels::place_messages(
-    const std::map<int, Message>& messages, size_t channels) {
-  std::vector<Place> places(channels);
+std::vector<TimelineChannels::ChannelPlace> TimelineChannels::place_messages(
+    const std::map<int, ChannelMessage>& messages, size_t channels) {
+  std::vector<ChannelPlace> places(channels);
   // Often ranks send on one track and receive on another. Then the ranks of a trunk are senders or
   // receivers, and the lowest bit in which the two ends differ says which is what: so all pairs of
   // n ranks take 2 log2(n) trunks.
-  std::vector<std::pair<int, Message>> sorted(messages.begin(), messages.end());
-  const auto key = [](const Message& message) {
+  std::vector<std::pair<int, ChannelMessage>> sorted(messages.begin(), messages.end());
+  const auto key = [](const ChannelMessage& message) {
     const auto differing = static_cast<unsigned>(message.ends[0] ^ message.ends[1]);
     const int bit = std::countr_zero(differing);
     return std::pair(bit, bit < 32 && (message.ends[0] >> bit & 1) != 0);
@@ -87,8 +87,8 @@ void TimelineChannels::make_missing(const std::vector<RankSet>& wanted) {
   }
 }
 
-std::vector<TimelineChannels::Place> TimelineChannels::place(const Timeline& timeline) {
-  std::map<int, Message> messages;
+std::vector<TimelineChannels::ChannelPlace> TimelineChannels::place(const Timeline& timeline) {
+  std::map<int, ChannelMessage> messages;
   std::set<int> collectives;
   for (const TimelineTask& task : timeline.tasks) {
     if (!communicates(task.kind)) continue;
@@ -97,11 +97,11 @@ std::vector<TimelineChannels::Place> TimelineChannels::place(const Timeline& tim
       continue;
     }
     const int side = task.kind == TaskKind::kSend ? 0 : 1;
-    Message& message = messages[task.channel];
+    ChannelMessage& message = messages[task.channel];
     message.ends[side] = task.rank;
     message.tracks[side] = static_cast<int>(task.track);
   }
-  std::vector<Place> places = place_messages(messages, timeline.channels.size());
+  std::vector<ChannelPlace> places = place_messages(messages, timeline.channels.size());
   std::vector<RankSet> wanted;
   for (const int channel : collectives) wanted.push_back(timeline.channels[at(channel)]);
   make_missing(wanted);

@@ -28,20 +28,22 @@ class TimelineChannels {
   /// How many times ranks met to make communicators.
   int splits() const { return made_.splits(); }
 
-  struct Place {
+  struct ChannelPlace {
     tuttiComm_t comm = nullptr;  // null where this rank is no member
     bool is_trunk = false;       // then ranks are those of the parent, else places in the channel
   };
   /// One for each channel of the timeline, which has passed its check.
-  std::vector<Place> place(const Timeline& timeline);
+  std::vector<ChannelPlace> place(const Timeline& timeline);
   void abort();
 
  private:
-  struct Message {  // what a channel of messages is: its ends, and the tracks that drive them
+  struct ChannelMessage {  // what a channel of messages is: its ends, and the tracks that drive
+                           // them
     int ends[2] = {-1, -1};
     int tracks[2] = {-1, -1};
   };
-  std::vector<Place> place_messages(const std::map<int, Message>& messages, size_t channels);
+  std::vector<ChannelPlace> place_messages(const std::map<int, ChannelMessage>& messages,
+                                           size_t channels);
   void make_missing(const std::vector<RankSet>& wanted);
 
   Communicators made_;

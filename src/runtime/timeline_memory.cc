@@ -43,9 +43,9 @@ class RangeMaximum {
 
 /// Goes through the moments of all tracks but the longest one, of which the best moment that fits
 /// is looked up.
-class MemorySearch {
+class PeakSearch {
  public:
-  MemorySearch(std::array<MemoryTrack, kTracks> tracks) : tracks_(std::move(tracks)) {
+  PeakSearch(std::array<MemoryTrack, kTracks> tracks) : tracks_(std::move(tracks)) {
     for (int track = 0; track < kTracks; ++track) {
       const std::vector<int64_t>& held = tracks_[at(track)].held;
       if (std::any_of(held.begin(), held.end(), [](int64_t bytes) { return bytes != 0; })) {
@@ -119,7 +119,7 @@ Bytes most_memory(const Timeline& timeline, const std::vector<int>& tasks_of_ran
       track.held.push_back(track.held.back() + (ends ? -task.releases.value : task.acquires.value));
     }
   }
-  return Bytes(MemorySearch(std::move(tracks)).most());
+  return Bytes(PeakSearch(std::move(tracks)).most());
 }
 
 }  // namespace tutti::runtime

@@ -22,9 +22,10 @@ uint32_t Fluid::add(std::span<const LinkUse> path, double bytes, Time now) {
     id = free_.back();
     free_.pop_back();
   }
-  Flow& flow = flows_[id];
+  FluidFlow& flow = flows_[id];
   const uint32_t version = flow.version + 1;
-  flow = Flow{.path = path, .bytes_left = bytes, .since = now, .version = version, .alive = true};
+  flow =
+      FluidFlow{.path = path, .bytes_left = bytes, .since = now, .version = version, .alive = true};
   for (const LinkUse& use : path) {
     links_[use.link].flows.push_back({id, use.times});
     mark_link(use.link);
@@ -34,7 +35,7 @@ uint32_t Fluid::add(std::span<const LinkUse> path, double bytes, Time now) {
 }
 
 void Fluid::remove(uint32_t id) {
-  Flow& flow = flows_[id];
+  FluidFlow& flow = flows_[id];
   ++flow.version;
   for (const LinkUse& use : flow.path) {
     std::vector<FlowUse>& flows = links_[use.link].flows;
@@ -65,7 +66,7 @@ void Fluid::set_capacity(uint32_t link, double capacity) {
 }
 
 double Fluid::left(uint32_t id, Time now) const {
-  const Flow& flow = flows_[id];
+  const FluidFlow& flow = flows_[id];
   if (now == flow.since || flow.rate == 0) return flow.bytes_left;
   if (flow.rate == kUnbounded) return 0;
   return std::max(0.0, flow.bytes_left - flow.rate * nanoseconds(now - flow.since));
@@ -101,7 +102,7 @@ void Fluid::collect() {
   dirty_links_.clear();
   for (size_t i = 0; i < part_links_.size(); ++i) {
     for (const FlowUse& use : links_[part_links_[i]].flows) {
-      Flow& flow = flows_[use.flow];
+      FluidFlow& flow = flows_[use.flow];
       if (flow.collected) continue;
       flow.collected = true;
       flow.has_rate = false;
@@ -122,7 +123,7 @@ double Fluid::least_share() const {
 
 void Fluid::settle_flows_of(FluidLink& link, double share) {
   for (const FlowUse& use : link.flows) {
-    Flow& flow = flows_[use.flow];
+    FluidFlow& flow = flows_[use.flow];
     if (flow.has_rate) continue;
     flow.has_rate = true;
     flow.new_rate = share;
@@ -156,7 +157,7 @@ void Fluid::fill() {
 
 void Fluid::apply(Time now) {
   for (const uint32_t id : part_flows_) {
-    Flow& flow = flows_[id];
+    FluidFlow& flow = flows_[id];
     flow.collected = false;
     if (flow.new_rate == flow.rate) continue;
     flow.bytes_left = left(id, now);
@@ -175,7 +176,7 @@ std::span<const Fluid::Due> Fluid::settle(Time now) {
   }
   due_.clear();
   for (const uint32_t id : dirty_flows_) {
-    Flow& flow = flows_[id];
+    FluidFlow& flow = flows_[id];
     flow.dirty = false;
     if (!flow.alive) continue;
     ++flow.version;

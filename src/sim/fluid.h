@@ -66,7 +66,7 @@ class Fluid {
     uint64_t open = 0;     // flows without a rate
     uint64_t settled = 0;  // in this round
   };
-  struct Flow {
+  struct FluidFlow {
     std::span<const LinkUse> path;
     double bytes_left = 0;  // at `since`
     double stop = 0;
@@ -90,7 +90,7 @@ class Fluid {
   void apply(Time now);
 
   std::vector<FluidLink> links_;
-  std::vector<Flow> flows_;
+  std::vector<FluidFlow> flows_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> dirty_links_, dirty_flows_;
   std::vector<uint32_t> part_links_, part_flows_;  // what the changes concern

@@ -73,7 +73,7 @@ uint32_t Wires::connection(uint32_t actor, uint32_t rank) {
   const auto next = static_cast<uint32_t>(connections_.size());
   const auto [found, is_new] = numbers_.try_emplace({actor, rank}, next);
   if (!is_new) return found->second;
-  Connection& made = connections_.emplace_back();
+  WireConnection& made = connections_.emplace_back();
   made.from = actor;
   add_path(made, cast_.actors[actor].rank, static_cast<int>(rank));
   return next;
@@ -96,7 +96,7 @@ uint32_t Wires::pick_path(size_t level, uint32_t from, uint32_t to, int source, 
   return static_cast<uint32_t>(splitmix64(state) % network_.paths());
 }
 
-void Wires::add_path(Connection& connection, int source, int target) {
+void Wires::add_path(WireConnection& connection, int source, int target) {
   std::map<uint32_t, uint32_t> times;  // by class
   double loss = 0;
   const auto add = [&](uint32_t link) {
@@ -128,7 +128,7 @@ void Wires::add_path(Connection& connection, int source, int target) {
   if (bound > 0) connection.path.push_back({fluid_.add_link(bound)});
 }
 
-Wires::WireLane& Wires::channel_of(Connection& connection, uint32_t lane) const {
+Wires::WireLane& Wires::channel_of(WireConnection& connection, uint32_t lane) const {
   if (connection.channels.size() <= lane) connection.channels.resize(lane + 1);
   WireLane& channel = connection.channels[lane];
   while (!channel.grants.empty() &&
@@ -140,7 +140,7 @@ Wires::WireLane& Wires::channel_of(Connection& connection, uint32_t lane) const 
 }
 
 void Wires::send(uint32_t number, const Post& post) {
-  Connection& connection = connections_[number];
+  WireConnection& connection = connections_[number];
   WireLane& channel = channel_of(connection, post.lane);
   uint32_t id;
   if (free_.empty()) {
@@ -167,7 +167,7 @@ void Wires::send(uint32_t number, const Post& post) {
 }
 
 void Wires::receive(uint32_t number, const Post& post) {
-  Connection& connection = connections_[number];
+  WireConnection& connection = connections_[number];
   WireLane& channel = channel_of(connection, post.lane);
   channel.asked += post.bytes;
   channel.grants.push_back({channel.asked, post});
@@ -243,7 +243,7 @@ void Wires::touch(uint32_t connection) {
 
 // Of messages that are ready, the one that has been so for longest goes first.
 void Wires::begin(uint32_t number) {
-  Connection& connection = connections_[number];
+  WireConnection& connection = connections_[number];
   std::vector<uint32_t>& ready = connection.ready;
   if (ready.empty()) return;
   const auto order = [&](uint32_t id) {
@@ -286,7 +286,7 @@ void Wires::due(uint32_t flow) {
 }
 
 void Wires::leave(uint32_t number) {
-  Connection& connection = connections_[number];
+  WireConnection& connection = connections_[number];
   const uint32_t id = connection.message;
   KnownTime known = messages_[id].cause;
   known.out = agenda_.now();

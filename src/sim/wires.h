@@ -87,7 +87,7 @@ class Wires {
     std::deque<Post> receives;                // that no message has met
     std::deque<KnownTime> arrived;            // that no receive has met
   };
-  struct Connection {
+  struct WireConnection {
     uint32_t from = 0;
     uint8_t level = 0;
     Time latency = 0;
@@ -110,11 +110,11 @@ class Wires {
   void add_links();
   void add_copies(std::span<const double> core_bytes_per_ns);
   void add_planners();
-  void add_path(Connection& connection, int source, int target);
+  void add_path(WireConnection& connection, int source, int target);
   uint32_t pick_path(size_t level, uint32_t from, uint32_t to, int source, int target);
-  WireLane& channel_of(Connection& connection, uint32_t lane) const;
+  WireLane& channel_of(WireConnection& connection, uint32_t lane) const;
   void make_ready(uint32_t message, Time time, const KnownTime& cause);
-  double bytes_on_wire(const Connection& connection, const WireMessage& message) const {
+  double bytes_on_wire(const WireConnection& connection, const WireMessage& message) const {
     return costs_.wire_bytes(message.sent.bytes) * connection.resent;
   }
   void touch(uint32_t connection);
@@ -133,7 +133,7 @@ class Wires {
   // By level: which path each connection takes, where uplinks are several links.
   std::vector<paths::Balancer> planners_;
   std::vector<uint32_t> link_of_;  // of the fluid, by class; kNone: nothing is bounded
-  std::deque<Connection> connections_;
+  std::deque<WireConnection> connections_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // by actor and rank
   std::vector<WireMessage> messages_;
   std::vector<uint32_t> free_;

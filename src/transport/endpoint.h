@@ -21,29 +21,29 @@ namespace tutti::transport {
 class Endpoint {
  public:
   /// The part of one kind of transport, for the whole process.
-  class Part {
+  class EndpointPart {
    public:
-    virtual ~Part() = default;
+    virtual ~EndpointPart() = default;
     /// As Transport::service_fd() and serve().
     virtual int service_fd() const = 0;
     virtual void serve() = 0;
   };
 
   /// Runs `visit` on another thread whenever the descriptor is readable, until remove() returns.
-  struct Server {
+  struct EndpointServer {
     std::function<Status(int fd, std::function<void()> visit)> attend;
     std::function<void(int fd)> remove;
   };
-  explicit Endpoint(Server server) : server_(std::move(server)) {}
+  explicit Endpoint(EndpointServer server) : server_(std::move(server)) {}
 
-  using Make = std::function<Result<std::unique_ptr<Part>>()>;
+  using Make = std::function<Result<std::unique_ptr<EndpointPart>>()>;
   /// The one of this name, made now if nobody has it.
-  Result<std::shared_ptr<Part>> part(const std::string& name, const Make& make);
+  Result<std::shared_ptr<EndpointPart>> part(const std::string& name, const Make& make);
 
  private:
-  const Server server_;
+  const EndpointServer server_;
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<Part>> parts_;  // under mutex_
+  std::map<std::string, std::weak_ptr<EndpointPart>> parts_;  // under mutex_
 };
 
 }  // namespace tutti::transport

@@ -32,7 +32,7 @@ std::optional<TcpCard> TcpCard::read(std::string_view text) {
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc() || end != digits.data() + digits.size() || port == 0) return {};
-  Result<Endpoint> endpoint = parse_endpoint(host, port);
+  Result<IpEndpoint> endpoint = parse_endpoint(host, port);
   if (!endpoint.ok()) return {};
   return TcpCard{endpoint.value(), std::string(text)};
 }

@@ -13,7 +13,7 @@
 namespace tutti::transports::tcp {
 
 struct TcpCard {
-  Endpoint endpoint;
+  IpEndpoint endpoint;
   std::string host_id;
 
   std::string write() const;

@@ -114,7 +114,7 @@ void Connector::call_for_others(const std::shared_ptr<Connection>& connection) {
 
 // ---- being called -------------------------------------------------------------------------------
 
-void Connector::let_in(Door& door, uint64_t now_ns) {
+void Connector::let_in(ListeningDoor& door, uint64_t now_ns) {
   if (door.rests_until_ns > 0) door.gate.rest(false);
   std::vector<transport::door::Gate::AdmittedCaller> callers;
   const Status status = door.gate.step(callers);

@@ -51,7 +51,7 @@
 
 namespace tutti::transports::tcp {
 
-class Connector final : public Dialer, public transport::Endpoint::Part {
+class Connector final : public Dialer, public transport::Endpoint::EndpointPart {
  public:
   static constexpr size_t kMostCalls = transport::door::Gate::kMaxHalfOpen;
   static constexpr uint64_t kGiveWayNs = 2'000'000;
@@ -81,10 +81,10 @@ class Connector final : public Dialer, public transport::Endpoint::Part {
   bool expects(uint64_t communicator, uint32_t epoch) override;
 
  private:
-  struct Door {
-    Door(const Endpoint& at, KeptFd listener, transport::door::Locks locks)
+  struct ListeningDoor {
+    ListeningDoor(const IpEndpoint& at, KeptFd listener, transport::door::Locks locks)
         : place(at), gate(std::move(listener), std::move(locks)) {}
-    const Endpoint place;
+    const IpEndpoint place;
     transport::door::Gate gate;
     uint64_t tag = 0;
     uint64_t rests_until_ns = 0;  // 0: it does not
@@ -115,13 +115,13 @@ class Connector final : public Dialer, public transport::Endpoint::Part {
             uint64_t give_way_ns);
 
   // All below: under mutex_.
-  Result<Door*> open_door(const transport::Member& member);
+  Result<ListeningDoor*> open_door(const transport::Member& member);
   std::optional<transport::door::Lock> lock_for(const transport::door::Identity& caller) const;
   static transport::door::Identity identity_of(const transport::Member& member, int peer);
   std::shared_ptr<Connection> connection_of(const transport::Member& member, int peer);
   KnownPeer& known(const TcpLink& link);
   void take_wishes();
-  void let_in(Door& door, uint64_t now_ns);
+  void let_in(ListeningDoor& door, uint64_t now_ns);
   void answer(transport::door::Gate::AdmittedCaller caller);
   bool answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
   void begin_calls(uint64_t now_ns);
@@ -159,8 +159,8 @@ class Connector final : public Dialer, public transport::Endpoint::Part {
 
   mutable std::mutex mutex_;
   uint64_t next_look_ns_ = kNoDeadline;
-  uint64_t last_door_ = 0;                              // tag of the poll set
-  std::map<std::string, std::unique_ptr<Door>> doors_;  // by address
+  uint64_t last_door_ = 0;                                       // tag of the poll set
+  std::map<std::string, std::unique_ptr<ListeningDoor>> doors_;  // by address
   std::list<Seat> seats_;
   std::map<const TcpLink*, Seat*> places_;
   std::map<Ends, std::weak_ptr<Connection>> connections_;
@@ -171,7 +171,7 @@ class Connector final : public Dialer, public transport::Endpoint::Part {
 
 struct Connector::Seat {
   const transport::Member* member = nullptr;
-  Door* door = nullptr;
+  ListeningDoor* door = nullptr;
   TcpCard card;
   bool quiet = false;
   std::vector<KnownPeer> peers;  // by rank

@@ -28,10 +28,10 @@ transport::door::Identity Connector::identity_of(const transport::Member& member
   return self;
 }
 
-Result<Connector::Door*> Connector::open_door(const transport::Member& member) {
+Result<Connector::ListeningDoor*> Connector::open_door(const transport::Member& member) {
   const auto found = doors_.find(member.bind_address);
   if (found != doors_.end()) return found->second.get();
-  Result<Endpoint> wanted = parse_endpoint(member.bind_address, 0);
+  Result<IpEndpoint> wanted = parse_endpoint(member.bind_address, 0);
   if (!wanted.ok()) return wanted.status();
   if (wanted.value().wildcard()) {
     return Status::invalid_argument("'" + member.bind_address +
@@ -44,10 +44,10 @@ Result<Connector::Door*> Connector::open_door(const transport::Member& member) {
                                 member.bind_address + ": " +
                                 std::string(listener.status().message()));
   }
-  Result<Endpoint> place = local_endpoint(listener.value().get());
+  Result<IpEndpoint> place = local_endpoint(listener.value().get());
   if (!place.ok()) return place.status();
   const auto locks = [this](const transport::door::Identity& caller) { return lock_for(caller); };
-  auto door = std::make_unique<Door>(place.value(), std::move(listener).value(), locks);
+  auto door = std::make_unique<ListeningDoor>(place.value(), std::move(listener).value(), locks);
   door->tag = ++last_door_;
   if (Status status = door->gate.list_in(*set_, door->tag); !status.ok()) return status;
   return doors_.emplace(member.bind_address, std::move(door)).first->second.get();
@@ -55,7 +55,7 @@ Result<Connector::Door*> Connector::open_door(const transport::Member& member) {
 
 Result<Connector::Seat*> Connector::enter(const transport::Member& member) {
   const std::lock_guard lock(mutex_);
-  const Result<Door*> door = open_door(member);
+  const Result<ListeningDoor*> door = open_door(member);
   if (!door.ok()) return door.status();
   ++door.value()->seats;
   Seat& seat = seats_.emplace_back();
@@ -96,7 +96,7 @@ void Connector::be_quiet(Seat& seat) {
 void Connector::leave(Seat& seat) {
   be_quiet(seat);
   const std::lock_guard lock(mutex_);
-  Door* const door = seat.door;
+  ListeningDoor* const door = seat.door;
   if (--door->seats == 0) {
     std::erase_if(doors_, [&](const auto& entry) { return entry.second.get() == door; });
   }

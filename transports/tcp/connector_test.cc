@@ -231,7 +231,7 @@ TEST(Connector, CallsThatNoHostAnswersStayOutAndHoldNoPlace) {
   constexpr int kSilent = static_cast<int>(Connector::kMostCalls);
   const KeptFd full = listen_on(parse_endpoint("127.0.0.1", 0).value()).value();
   ASSERT_EQ(listen(full.get(), 0), 0);
-  const Endpoint place = local_endpoint(full.get()).value();
+  const IpEndpoint place = local_endpoint(full.get()).value();
   const KeptFd in_its_queue = dial(place).value();
   Rank caller(0, kSilent + 2), answers(kSilent + 1, kSilent + 2);
   for (int peer = 1; peer <= kSilent; ++peer) caller.meet(peer, {place, "behind a wall"});

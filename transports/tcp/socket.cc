@@ -15,7 +15,7 @@
 namespace tutti::transports::tcp {
 namespace {
 
-Result<KeptFd> open_socket(const Endpoint& endpoint) {
+Result<KeptFd> open_socket(const IpEndpoint& endpoint) {
   KeptFd fd = KeptFd::open([&] {
     return socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   });
@@ -25,7 +25,7 @@ Result<KeptFd> open_socket(const Endpoint& endpoint) {
 
 }  // namespace
 
-bool Endpoint::wildcard() const {
+bool IpEndpoint::wildcard() const {
   if (address.ss_family == AF_INET) {
     return reinterpret_cast<const sockaddr_in*>(&address)->sin_addr.s_addr == INADDR_ANY;
   }
@@ -33,25 +33,25 @@ bool Endpoint::wildcard() const {
   return IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
 }
 
-std::string Endpoint::host() const {
+std::string IpEndpoint::host() const {
   char text[NI_MAXHOST] = {};
   if (getnameinfo(get(), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return "?";
   return text;
 }
 
-uint16_t Endpoint::port() const {
+uint16_t IpEndpoint::port() const {
   if (address.ss_family == AF_INET) {
     return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   }
   return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
 }
 
-std::string Endpoint::text() const {
+std::string IpEndpoint::text() const {
   const std::string name = address.ss_family == AF_INET6 ? "[" + host() + "]" : host();
   return name + ":" + std::to_string(port());
 }
 
-Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port) {
+Result<IpEndpoint> parse_endpoint(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -61,14 +61,14 @@ Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port) {
     if (error == 0) freeaddrinfo(found);
     return Status::invalid_argument("'" + host + "' is not a numeric IPv4 or IPv6 address");
   }
-  Endpoint endpoint;
+  IpEndpoint endpoint;
   std::memcpy(&endpoint.address, found->ai_addr, found->ai_addrlen);
   endpoint.bytes = found->ai_addrlen;
   freeaddrinfo(found);
   return endpoint;
 }
 
-Result<KeptFd> listen_on(const Endpoint& endpoint) {
+Result<KeptFd> listen_on(const IpEndpoint& endpoint) {
   Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
   const int on = 1;
@@ -81,8 +81,8 @@ Result<KeptFd> listen_on(const Endpoint& endpoint) {
   return fd;
 }
 
-Result<Endpoint> local_endpoint(int fd) {
-  Endpoint endpoint;
+Result<IpEndpoint> local_endpoint(int fd) {
+  IpEndpoint endpoint;
   endpoint.bytes = sizeof endpoint.address;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.bytes) < 0) {
     return errno_status("getsockname");
@@ -90,7 +90,7 @@ Result<Endpoint> local_endpoint(int fd) {
   return endpoint;
 }
 
-Result<KeptFd> dial(const Endpoint& endpoint) {
+Result<KeptFd> dial(const IpEndpoint& endpoint) {
   Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return Status(Code::kUnsupported, std::string(fd.status().message()));
   const int error = connect(fd.value().get(), endpoint.get(), endpoint.bytes) == 0 ? 0 : errno;

@@ -15,7 +15,7 @@
 namespace tutti::transports::tcp {
 
 /// A numeric IPv4 or IPv6 address with a port.
-struct Endpoint {
+struct IpEndpoint {
   sockaddr_storage address{};
   socklen_t bytes = 0;
 
@@ -29,13 +29,13 @@ struct Endpoint {
   std::string text() const;
 };
 
-Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port);
+Result<IpEndpoint> parse_endpoint(const std::string& host, uint16_t port);
 
-Result<KeptFd> listen_on(const Endpoint& endpoint);
-Result<Endpoint> local_endpoint(int fd);
+Result<KeptFd> listen_on(const IpEndpoint& endpoint);
+Result<IpEndpoint> local_endpoint(int fd);
 /// Begins to connect: the socket is writable when that is decided (transport/call.h).
 /// kUnsupported: this process can open no such socket, whoever listens.
-Result<KeptFd> dial(const Endpoint& endpoint);
+Result<KeptFd> dial(const IpEndpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
 /// The kernel asks the peer's now and then whether it is still there, but only while nothing waits

@@ -51,10 +51,10 @@ class TcpTransport final : public transport::Transport {
 };
 
 Result<std::shared_ptr<Connector>> connector_for(const transport::Member& member) {
-  const auto make_one = [&]() -> Result<std::unique_ptr<transport::Endpoint::Part>> {
+  const auto make_one = [&]() -> Result<std::unique_ptr<transport::Endpoint::EndpointPart>> {
     auto made = Connector::create(member.keepalive_ns);
     if (!made.ok()) return made.status();
-    return std::unique_ptr<transport::Endpoint::Part>(std::move(made).value());
+    return std::unique_ptr<transport::Endpoint::EndpointPart>(std::move(made).value());
   };
   if (member.endpoint == nullptr) {
     auto own = Connector::create(member.keepalive_ns);

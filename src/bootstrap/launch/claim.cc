@@ -39,7 +39,7 @@ Result<bool> contest_others(const RankName& name, const std::string& own) {
       LocalFile::find(name.folder, prefix_of(kInTheMaking, name));
   if (!found.ok()) return found.status();
   bool contested = false;
-  for (const LocalFile::Posted& other : found.value().posted) {
+  for (const LocalFile::FoundFile& other : found.value().posted) {
     if (other.name == own || !same_rank(other.bytes, name.origin)) continue;
     const Result<bool> removed = LocalFile::remove(name.folder, other.name);
     if (!removed.ok()) return removed.status();
@@ -52,7 +52,7 @@ Result<bool> contest_others(const RankName& name, const std::string& own) {
 Result<std::optional<std::string>> holder_of(const RankName& name) {
   const Result<LocalFile::Found> found = LocalFile::find(name.folder, prefix_of(kConfirmed, name));
   if (!found.ok()) return found.status();
-  for (const LocalFile::Posted& other : found.value().posted) {
+  for (const LocalFile::FoundFile& other : found.value().posted) {
     if (auto process = same_rank(other.bytes, name.origin)) return process;
   }
   return std::optional<std::string>();
@@ -80,8 +80,8 @@ Status await_no_holder(const RankName& name, const Patience& patience) {
 
 }  // namespace
 
-Result<std::unique_ptr<Claim>> Claim::take(const RankName& name, const Patience& patience,
-                                           bool* contested) {
+Result<std::unique_ptr<RankClaim>> RankClaim::take(const RankName& name, const Patience& patience,
+                                                   bool* contested) {
   LocalFile::sweep(name.folder, std::string(kClaims));
   Result<LocalFile> file =
       LocalFile::post(name.folder, prefix_of(kInTheMaking, name), encode(name.origin));
@@ -94,12 +94,13 @@ Result<std::unique_ptr<Claim>> Claim::take(const RankName& name, const Patience&
     return two_jobs();
   }
   if (Status status = await_no_holder(name, patience); !status.ok()) return status;
-  return std::unique_ptr<Claim>(new Claim(std::move(file).value(), prefix_of(kConfirmed, name)));
+  return std::unique_ptr<RankClaim>(
+      new RankClaim(std::move(file).value(), prefix_of(kConfirmed, name)));
 }
 
-bool Claim::contested() const { return !file_.posted(); }
+bool RankClaim::contested() const { return !file_.posted(); }
 
-Status Claim::confirm() {
+Status RankClaim::confirm() {
   const Result<bool> renamed = file_.rename(made_);
   if (!renamed.ok()) return renamed.status();
   return renamed.value() ? Status() : two_jobs();

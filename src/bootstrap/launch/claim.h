@@ -32,12 +32,12 @@ struct RankName {
   int rank = 0;
 };
 
-class Claim {
+class RankClaim {
  public:
   /// `contested` (may be null) is set where another process claims the same rank in the making:
   /// then the ranks of both jobs had better be told.
-  static Result<std::unique_ptr<Claim>> take(const RankName& name, const Patience& patience,
-                                             bool* contested);
+  static Result<std::unique_ptr<RankClaim>> take(const RankName& name, const Patience& patience,
+                                                 bool* contested);
 
   /// Somebody has claimed the same rank since.
   bool contested() const;
@@ -45,7 +45,7 @@ class Claim {
   Status confirm();
 
  private:
-  Claim(LocalFile file, std::string made) : file_(std::move(file)), made_(std::move(made)) {}
+  RankClaim(LocalFile file, std::string made) : file_(std::move(file)), made_(std::move(made)) {}
 
   LocalFile file_;
   std::string made_;  // the prefix of its name once it is confirmed

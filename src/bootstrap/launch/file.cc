@@ -56,7 +56,7 @@ Result<Sight> look(const std::string& folder, const std::string& prefix, const O
   if (!found.ok()) return found.status();
   Sight sight;
   sight.leftovers = found.value().leftovers;
-  for (const LocalFile::Posted& file : found.value().posted) {
+  for (const LocalFile::FoundFile& file : found.value().posted) {
     Result<Notice> notice = decode(file.bytes);
     if (!notice.ok()) return notice.status();
     auto& where = of_one_job(origin, notice.value().origin) ? sight.own : sight.others;

@@ -29,13 +29,13 @@ class LocalFile {
   static Result<LocalFile> post(const std::string& folder, const std::string& prefix,
                                 std::string_view bytes);
 
-  struct Posted {
+  struct FoundFile {
     std::string name;
     std::string bytes;
   };
   struct Found {
-    std::vector<Posted> posted;  // what living processes have posted
-    bool leftovers = false;      // others lie there, whose processes have ended
+    std::vector<FoundFile> posted;  // what living processes have posted
+    bool leftovers = false;         // others lie there, whose processes have ended
   };
   /// All files whose names begin so. The folder is made, so that a rank that waits learns what
   /// keeps the others from posting.

@@ -28,7 +28,7 @@ class LocalFileTest : public testing::Test {
     const Result<LocalFile::Found> found = LocalFile::find(folder_, prefix);
     if (!found.ok()) return {std::string(found.status().message())};
     std::vector<std::string> bytes;
-    for (const LocalFile::Posted& file : found.value().posted) bytes.push_back(file.bytes);
+    for (const LocalFile::FoundFile& file : found.value().posted) bytes.push_back(file.bytes);
     return bytes;
   }
 

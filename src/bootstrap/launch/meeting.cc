@@ -26,7 +26,7 @@ std::span<const LaunchWay> ways() { return kWays; }
 Status LaunchMeeting::claim_rank(const Start& start, RankName name, bool* twins) {
   if (start.made > 0) return {};  // the process has claimed it for its first communicator
   name.rank = launch.rank;
-  Result<std::unique_ptr<Claim>> taken = Claim::take(name, start.patience, twins);
+  Result<std::unique_ptr<RankClaim>> taken = RankClaim::take(name, start.patience, twins);
   if (!taken.ok()) return taken.status();
   claim = std::move(taken).value();
   return {};

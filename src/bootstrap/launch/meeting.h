@@ -53,9 +53,9 @@ struct LaunchMeeting {
   bool insecure = false;           // no secret was shared: the key can be computed by anybody
   std::unique_ptr<Server> server;  // rank 0
   std::unique_ptr<Support> support;
-  std::unique_ptr<Claim> claim;  // null: its way needs none, or the process has one already
+  std::unique_ptr<RankClaim> claim;  // null: its way needs none, or the process has one already
 
-  /// Before the ranks meet. `name` lacks the rank; `twins` as in Claim::take.
+  /// Before the ranks meet. `name` lacks the rank; `twins` as in RankClaim::take.
   Status claim_rank(const Start& start, RankName name, bool* twins);
   bool contested() const { return claim != nullptr && claim->contested(); }
   /// The communicator is made. An error: another process has claimed the same rank meanwhile. The

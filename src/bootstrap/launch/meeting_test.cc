@@ -73,9 +73,9 @@ class MeetingTest : public testing::Test {
 
   /// Every rank's sentence. `kept`: the ranks go on living, with their claims.
   std::vector<std::string> run_once(const Config& config,
-                                    std::vector<std::unique_ptr<Claim>>* kept) {
+                                    std::vector<std::unique_ptr<RankClaim>>* kept) {
     std::vector<std::string> errors(kRanks);
-    std::vector<std::unique_ptr<Claim>> claims(kRanks);
+    std::vector<std::unique_ptr<RankClaim>> claims(kRanks);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank, at = static_cast<size_t>(rank)] {
@@ -224,7 +224,7 @@ TEST_F(MeetingTest, ARankThatIsClaimedTwiceIsRefusedBothTimes) {
 
 TEST_F(MeetingTest, ARankOfAJobThatRunsIsRefusedToOthers) {
   constexpr std::string_view kWay = "a file of this host";
-  std::vector<std::unique_ptr<Claim>> kept;
+  std::vector<std::unique_ptr<RankClaim>> kept;
   ASSERT_EQ(run_once({}, &kept), kAllMet);
   for (const std::string& error : run_once({}, nullptr)) {  // it looks the same
     EXPECT_NE(error.find("process " + std::to_string(getpid()) + " is rank "), std::string::npos);
@@ -242,17 +242,17 @@ TEST_F(MeetingTest, ARankOfAJobThatRunsIsRefusedToOthers) {
 TEST_F(MeetingTest, OneClaimOfTwoCannotBeConfirmed) {
   const RankName name{root_ + "/tutti", "00", {}, 1};
   {
-    const Result<std::unique_ptr<Claim>> first = Claim::take(name, in(1000), nullptr);
+    const Result<std::unique_ptr<RankClaim>> first = RankClaim::take(name, in(1000), nullptr);
     ASSERT_TRUE(first.ok()) << first.status().message();
     EXPECT_FALSE(first.value()->contested());
     bool twins = false;
-    EXPECT_FALSE(Claim::take(name, in(1000), &twins).ok());
+    EXPECT_FALSE(RankClaim::take(name, in(1000), &twins).ok());
     EXPECT_TRUE(twins);
     EXPECT_TRUE(first.value()->contested());
     EXPECT_EQ(first.value()->confirm().code(), Code::kInvalidUsage);
     RankName other = name;
     other.rank = 11;
-    const Result<std::unique_ptr<Claim>> beside = Claim::take(other, in(1000), &twins);
+    const Result<std::unique_ptr<RankClaim>> beside = RankClaim::take(other, in(1000), &twins);
     ASSERT_TRUE(beside.ok());
     EXPECT_TRUE(beside.value()->confirm().ok());
   }

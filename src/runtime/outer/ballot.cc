@@ -30,7 +30,7 @@ tuttiResult_t wait_for(tuttiRequest_t& request) {
   return tuttiRequestWait(std::exchange(request, nullptr));
 }
 
-void Ballot::begin(tuttiComm_t comm, const OuterStream& stream, const GatherVote& vote) {
+void VoteRound::begin(tuttiComm_t comm, const OuterStream& stream, const GatherVote& vote) {
   int ranks = 0;
   expect_success(tuttiCommCount(comm, &ranks), comm, "tuttiCommCount");
   comm_ = comm;
@@ -45,7 +45,7 @@ void Ballot::begin(tuttiComm_t comm, const OuterStream& stream, const GatherVote
   request_ = submit_behind(call, comm, stream);
 }
 
-GatherOutcome Ballot::outcome() const {
+GatherOutcome VoteRound::outcome() const {
   GatherOutcome outcome{true, ""};
   for (size_t r = 0; r < all_.size(); ++r) {
     const Words& theirs = all_[r];

@@ -28,9 +28,9 @@ tuttiRequest_t submit_behind(const tuttiCall_t& call, tuttiComm_t comm, const Ou
 tuttiResult_t wait_for(tuttiRequest_t& request);
 
 /// The votes of all ranks of a communicator on one exchange.
-class Ballot {
+class VoteRound {
  public:
-  ~Ballot() { wait_for(request_); }
+  ~VoteRound() { wait_for(request_); }
 
   void begin(tuttiComm_t comm, const OuterStream& stream, const GatherVote& vote);
   /// Waits, whatever comes: afterwards nothing is under way.

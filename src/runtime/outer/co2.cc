@@ -138,9 +138,9 @@ class Co2::Impl {
     return {voted, moved};
   }
 
-  struct Ended {
+  struct EndedStep {
     Impl& impl;
-    ~Ended() { impl.drop(); }
+    ~EndedStep() { impl.drop(); }
   };
 
   Co2Spec spec_;
@@ -152,10 +152,10 @@ class Co2::Impl {
   std::vector<float> sent_, sums_;
   std::vector<size_t> counts_;  // of each rank's shard
   OuterStream stream_;
-  Ballot ballot_;
+  VoteRound ballot_;
   tuttiRequest_t request_ = nullptr;
   bool is_pending_ = false;
-  Ended ended_{*this};  // before anything that an exchange uses is freed
+  EndedStep ended_{*this};  // before anything that an exchange uses is freed
 };
 
 Co2::Co2(OuterGroup group, std::span<const float> params, const Co2Spec& spec)

@@ -30,7 +30,7 @@ class PairExchange {
   std::span<const float> theirs() const { return theirs_; }
 
  private:
-  struct Words {
+  struct PairWords {
     int64_t epoch = 0, step = 0, fragment = 0, commit = 0;
   };
 
@@ -40,7 +40,7 @@ class PairExchange {
   tuttiComm_t comm_ = nullptr;
   int partner_ = -1;
   uint64_t timeout_ns_ = 0;
-  Words own_words_, their_words_;
+  PairWords own_words_, their_words_;
   std::vector<float> own_, theirs_;
   OuterStream stream_;
   std::vector<tuttiRequest_t> requests_;

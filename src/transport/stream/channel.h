@@ -46,11 +46,11 @@ class SendSide {
   /// Null, or why this grant cannot be true.
   const char* grant(uint64_t position);
   /// The peer's memory for these positions.
-  const char* aim(uint64_t position, uint64_t bytes, const MemoryPlace& place) {
+  const char* aim(uint64_t position, uint64_t bytes, const KeyedPlace& place) {
     return targets_.add(position, bytes, place);
   }
   /// Where the next bytes of the first message may be written to, and how many; null: nowhere.
-  const MemoryPlace* target(uint64_t& rest) { return targets_.find(position_ + overhead(), rest); }
+  const KeyedPlace* target(uint64_t& rest) { return targets_.find(position_ + overhead(), rest); }
   void drop_all(MessagePool& pool);
   /// The peer takes nothing more.
   void close() {

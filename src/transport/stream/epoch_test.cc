@@ -97,8 +97,8 @@ class ByteWire final : public Wire {
 
 class OpenMemory final : public PlacedMemory {
  public:
-  std::optional<MemoryPlace> place_of(const void* memory, uint64_t) override {
-    MemoryPlace place;
+  std::optional<KeyedPlace> place_of(const void* memory, uint64_t) override {
+    KeyedPlace place;
     place.address = reinterpret_cast<uint64_t>(memory);
     return place;
   }

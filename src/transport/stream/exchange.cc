@@ -82,7 +82,7 @@ void FrameExchange::aim(const Channel& channel, const Message& posted) {
   constexpr size_t kMostPieces = 16;
   if (posted.bytes < kPlacedBytes || posted.complete()) return;
   if (posted.pieces.size() > kMostPieces) return;
-  std::array<MemoryPlace, kMostPieces> places;
+  std::array<KeyedPlace, kMostPieces> places;
   for (size_t i = 0; i < posted.pieces.size(); ++i) {
     const auto place = memory_->place_of(posted.pieces[i].iov_base, posted.pieces[i].iov_len);
     if (!place) return;
@@ -100,7 +100,7 @@ void FrameExchange::aim(const Channel& channel, const Message& posted) {
 }
 
 void FrameExchange::expose(transport::ChannelId id, const transport::Region& region) {
-  std::optional<MemoryPlace> place;
+  std::optional<KeyedPlace> place;
   if (memory_ != nullptr) place = memory_->place_of(region.memory, region.bytes);
   regions_.expose(id, region, place ? &*place : nullptr);
 }

@@ -28,7 +28,7 @@ class PlacedMemory {
  public:
   virtual ~PlacedMemory() = default;
   /// Nothing: it cannot write there.
-  virtual std::optional<MemoryPlace> place_of(const void* memory, uint64_t bytes) = 0;
+  virtual std::optional<KeyedPlace> place_of(const void* memory, uint64_t bytes) = 0;
 };
 
 class FrameExchange {

@@ -96,7 +96,7 @@ const char* decode_sequenced(std::span<const std::byte> source, FrameHeader& hea
   return decode(source.data(), header);
 }
 
-size_t encode(const MemoryPlace& place, std::byte* target) {
+size_t encode(const KeyedPlace& place, std::byte* target) {
   put<uint64_t>(target, 0, place.address);
   std::memcpy(target + 8, place.key.data.data(), place.key.bytes);
   return 8 + size_t{place.key.bytes};
@@ -109,8 +109,8 @@ size_t encode(const PlacedBytes& placed, std::byte* target) {
   return kPlacedPayload;
 }
 
-MemoryPlace decode_place(std::span<const std::byte> payload) {
-  MemoryPlace place;
+KeyedPlace decode_place(std::span<const std::byte> payload) {
+  KeyedPlace place;
   place.address = get<uint64_t>(payload.data(), 0);
   place.key.bytes = static_cast<uint8_t>(payload.size() - 8);
   std::memcpy(place.key.data.data(), payload.data() + 8, place.key.bytes);

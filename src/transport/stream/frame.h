@@ -95,7 +95,7 @@ struct MemoryKey {
 };
 
 /// The payload of TARGET and KEY.
-struct MemoryPlace {
+struct KeyedPlace {
   uint64_t address = 0;  // as its owner sees it
   MemoryKey key;
 };
@@ -116,7 +116,7 @@ constexpr bool is_placed(FrameType type) {
 void encode(const FrameHeader& header, std::byte* target);
 void encode_sequenced(const FrameHeader& header, uint64_t sequence, std::byte* target);
 /// Returns how many bytes it takes.
-size_t encode(const MemoryPlace& place, std::byte* target);
+size_t encode(const KeyedPlace& place, std::byte* target);
 size_t encode(const PlacedBytes& placed, std::byte* target);
 
 /// Null if the header is sound, else what is wrong with it.
@@ -124,7 +124,7 @@ const char* decode(const std::byte* source, FrameHeader& header);
 const char* decode_sequenced(std::span<const std::byte> source, FrameHeader& header,
                              uint64_t& sequence);
 /// Of payloads whose length decode() has found to be right.
-MemoryPlace decode_place(std::span<const std::byte> payload);
+KeyedPlace decode_place(std::span<const std::byte> payload);
 PlacedBytes decode_placed(std::span<const std::byte> payload);
 
 }  // namespace tutti::transport::stream

@@ -107,7 +107,7 @@ bool Inbound::take_placed(const FrameHeader& header, std::span<const std::byte> 
   }
 }
 
-bool Inbound::take_target(const FrameHeader& header, const MemoryPlace& place) {
+bool Inbound::take_target(const FrameHeader& header, const KeyedPlace& place) {
   Channel* channel = channel_of(header);
   if (channel == nullptr) return sound();
   return accept(channel->out.aim(header.position, header.message_bytes, place));

@@ -81,7 +81,7 @@ class Inbound {
   bool begin_answer(const FrameHeader& header);
   bool accept(const char* wrong);
   bool take_over(const FrameHeader& header);
-  bool take_target(const FrameHeader& header, const MemoryPlace& place);
+  bool take_target(const FrameHeader& header, const KeyedPlace& place);
   bool take_placed_data(const FrameHeader& header, uint64_t bytes);
   void finish_frame();
 

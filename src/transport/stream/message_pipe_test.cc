@@ -34,9 +34,9 @@ std::vector<std::byte> pattern(size_t bytes, unsigned seed) {
 /// one.
 class OpenMemory final : public PlacedMemory {
  public:
-  std::optional<MemoryPlace> place_of(const void* memory, uint64_t) override {
+  std::optional<KeyedPlace> place_of(const void* memory, uint64_t) override {
     if (memory == closed_) return std::nullopt;
-    MemoryPlace place;
+    KeyedPlace place;
     place.address = reinterpret_cast<uint64_t>(memory);
     place.key.bytes = 4;
     return place;

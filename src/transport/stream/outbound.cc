@@ -87,7 +87,7 @@ void Outbound::owe_note(Channel& channel) {
   append(note_, channel, &Channel::next_note);
 }
 
-void Outbound::push_control(const FrameHeader& header, const MemoryPlace* place) {
+void Outbound::push_control(const FrameHeader& header, const KeyedPlace* place) {
   if (closed_) return;
   ControlFrame& frame = control_.emplace_back();
   frame.header = header;
@@ -240,7 +240,7 @@ void Outbound::landed(Message* message) {
 // ---- writes into the peer's memory --------------------------------------------------------------
 
 void Outbound::learn_region(const transport::ChannelId& region, uint64_t bytes,
-                            const MemoryPlace& place) {
+                            const KeyedPlace& place) {
   regions_[region] = {place, bytes};
 }
 
@@ -276,7 +276,7 @@ void Outbound::tell_ended() {
 }
 
 // A put that reaches beyond the region goes as frames, for the peer to refuse.
-const MemoryPlace* Outbound::place_of(const Message& put, uint64_t& bytes) const {
+const KeyedPlace* Outbound::place_of(const Message& put, uint64_t& bytes) const {
   if (put.type != FrameType::kPut || put.bytes < kPlacedBytes) return nullptr;
   const auto known = regions_.find(put.id);
   if (known == regions_.end()) return nullptr;
@@ -303,7 +303,7 @@ std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t 
 
 PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t limit) {
   uint64_t rest = 0;
-  const MemoryPlace place = *channel.out.target(rest);
+  const KeyedPlace place = *channel.out.target(rest);
   Message* message = channel.out.front();
   ++message->flights;
   const size_t pieces = message->view(room, std::min({limit, rest, channel.out.allowance()}));
@@ -321,7 +321,7 @@ PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t
 PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
   Message* message = one_sided_.front();
   uint64_t bytes = 0;
-  MemoryPlace place = *place_of(*message, bytes);
+  KeyedPlace place = *place_of(*message, bytes);
   place.address += message->place + message->moved;
   ++message->flights;
   const size_t pieces = message->view(room, std::min<uint64_t>(limit, kMaxFrameBytes));
@@ -335,15 +335,15 @@ PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
 }
 
 bool Outbound::written(uint64_t write, uint32_t segments) {
-  const PlacedWrites::Ended ended = writes_.end(write, segments);
+  const PlacedWrites::EndedPlacement ended = writes_.end(write, segments);
   if (!ended.known) return false;
-  for (const PlacedWrites::Written& done : writes_.take_told()) push_placed(done);
+  for (const PlacedWrites::WrittenFrame& done : writes_.take_told()) push_placed(done);
   landed(ended.message);
   tell_ended();
   return true;
 }
 
-void Outbound::push_placed(const PlacedWrites::Written& done) {
+void Outbound::push_placed(const PlacedWrites::WrittenFrame& done) {
   ControlFrame frame;
   frame.header = done.header;
   const bool put = done.line == &one_sided_;

@@ -54,7 +54,7 @@ class Outbound {
   /// The note of this channel leaves though the channel ends.
   void tell_last(Channel& channel);
   /// A frame without a message; a place, where its type has one.
-  void push_control(const FrameHeader& header, const MemoryPlace* place = nullptr);
+  void push_control(const FrameHeader& header, const KeyedPlace* place = nullptr);
   /// This side has ended the epoch: puts and answers of it are dropped, the peer's gets refused.
   /// Its channels are forgotten one by one.
   void drop(transport::EpochId epoch);
@@ -73,7 +73,7 @@ class Outbound {
   /// A one-sided message.
   void push(Message* message);
   /// Where the peer's region of so many bytes lies.
-  void learn_region(const transport::ChannelId& region, uint64_t bytes, const MemoryPlace& place);
+  void learn_region(const transport::ChannelId& region, uint64_t bytes, const KeyedPlace& place);
   size_t known_regions() const { return regions_.size(); }
   /// The peer's region ends: it is told when nothing is written to it any more.
   void forget_region(const transport::ChannelId& region);
@@ -114,7 +114,7 @@ class Outbound {
     Channel* tail = nullptr;
   };
   struct RegionPlace {
-    MemoryPlace place;
+    KeyedPlace place;
     uint64_t bytes = 0;
   };
   struct ControlFrame {
@@ -138,9 +138,9 @@ class Outbound {
   void next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit);
   PlacedWrite write_of(Channel& channel, std::span<iovec> room, uint64_t limit);
   PlacedWrite write_of_put(std::span<iovec> room, uint64_t limit);
-  const MemoryPlace* place_of(const Message& put, uint64_t& bytes) const;
+  const KeyedPlace* place_of(const Message& put, uint64_t& bytes) const;
   bool front_is_aimed() const;
-  void push_placed(const PlacedWrites::Written& done);
+  void push_placed(const PlacedWrites::WrittenFrame& done);
   void tell_ended();
   template <class Which>
   void refuse_answers(Which which);

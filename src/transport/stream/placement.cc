@@ -10,7 +10,7 @@ constexpr uint64_t kNumbers = uint64_t{1} << 24;
 
 }  // namespace
 
-const char* Targets::add(uint64_t position, uint64_t bytes, const MemoryPlace& place) {
+const char* Targets::add(uint64_t position, uint64_t bytes, const KeyedPlace& place) {
   if (bytes == 0 || bytes > ~uint64_t{0} - position) return "a target of no bytes";
   const bool rises =
       targets_.empty() || position >= targets_.back().position + targets_.back().bytes;
@@ -20,12 +20,12 @@ const char* Targets::add(uint64_t position, uint64_t bytes, const MemoryPlace& p
   return nullptr;
 }
 
-const MemoryPlace* Targets::find(uint64_t position, uint64_t& rest) {
+const KeyedPlace* Targets::find(uint64_t position, uint64_t& rest) {
   while (!targets_.empty() && targets_.front().position + targets_.front().bytes <= position) {
     targets_.pop_front();
   }
   if (targets_.empty() || targets_.front().position > position) return nullptr;
-  const Target& target = targets_.front();
+  const PlacementTarget& target = targets_.front();
   const uint64_t skipped = position - target.position;
   rest = target.bytes - skipped;
   found_ = target.place;
@@ -45,21 +45,21 @@ PlacedWrite PlacedWrites::begin(Line line, const FrameHeader& header, Message* m
   return write;
 }
 
-PlacedWrites::Ended PlacedWrites::end(uint64_t name, uint32_t segments) {
-  const auto found = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& flight) {
-    return flight.name == name && !flight.ended;
-  });
+PlacedWrites::EndedPlacement PlacedWrites::end(uint64_t name, uint32_t segments) {
+  const auto found = std::find_if(
+      flights_.begin(), flights_.end(),
+      [&](const PlacedFlight& flight) { return flight.name == name && !flight.ended; });
   if (found == flights_.end()) return {};
   found->ended = true;
   found->write.segments = segments;
   return {true, found->message};
 }
 
-std::vector<PlacedWrites::Written> PlacedWrites::take_told() {
-  std::vector<Written> told;
+std::vector<PlacedWrites::WrittenFrame> PlacedWrites::take_told() {
+  std::vector<WrittenFrame> told;
   std::vector<Line> blocked;
-  std::vector<Flight> left;
-  for (const Flight& flight : flights_) {
+  std::vector<PlacedFlight> left;
+  for (const PlacedFlight& flight : flights_) {
     const Line line = flight.write.line;
     const bool waits = std::find(blocked.begin(), blocked.end(), line) != blocked.end();
     if (flight.ended && (line == nullptr || !waits)) {
@@ -75,23 +75,23 @@ std::vector<PlacedWrites::Written> PlacedWrites::take_told() {
 
 bool PlacedWrites::has_any(const void* line) const {
   return std::any_of(flights_.begin(), flights_.end(),
-                     [&](const Flight& flight) { return flight.write.line == line; });
+                     [&](const PlacedFlight& flight) { return flight.write.line == line; });
 }
 
 bool PlacedWrites::has_any_to(const transport::ChannelId& region, const void* line) const {
-  return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const PlacedFlight& flight) {
     return flight.write.line == line && flight.write.header.channel == region;
   });
 }
 
 bool PlacedWrites::has_any_in(transport::EpochId epoch) const {
-  return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
+  return std::any_of(flights_.begin(), flights_.end(), [&](const PlacedFlight& flight) {
     return !flight.ended && epoch.has(flight.write.header.channel);
   });
 }
 
 void PlacedWrites::drop(Line line) {
-  for (Flight& flight : flights_) {
+  for (PlacedFlight& flight : flights_) {
     if (flight.write.line == line) flight.write.line = nullptr;
   }
 }

@@ -26,7 +26,7 @@ struct PlacedWrite {
   transport::ChannelId channel;
   size_t pieces = 0;  // of the source
   uint64_t bytes = 0;
-  MemoryPlace place;  // in the peer's memory
+  KeyedPlace place;  // in the peer's memory
 };
 
 /// Where positions of a channel lie in the peer's memory.
@@ -34,18 +34,18 @@ class Targets {
  public:
   static constexpr size_t kMost = 1024;  // of posted receives, each of kPlacedBytes at least
 
-  const char* add(uint64_t position, uint64_t bytes, const MemoryPlace& place);
+  const char* add(uint64_t position, uint64_t bytes, const KeyedPlace& place);
   /// The target of this position and its rest; null: it has none. Forgets those that lie before.
-  const MemoryPlace* find(uint64_t position, uint64_t& rest);
+  const KeyedPlace* find(uint64_t position, uint64_t& rest);
 
  private:
-  struct Target {
+  struct PlacementTarget {
     uint64_t position;
     uint64_t bytes;
-    MemoryPlace place;
+    KeyedPlace place;
   };
-  std::deque<Target> targets_;  // rising
-  MemoryPlace found_;
+  std::deque<PlacementTarget> targets_;  // rising
+  KeyedPlace found_;
 };
 
 class PlacedWrites {
@@ -54,7 +54,7 @@ class PlacedWrites {
   using Line = void*;
 
   /// An ended write whose bytes the peer is to be told of, unless its line has been dropped.
-  struct Written {
+  struct WrittenFrame {
     FrameHeader header;
     Line line = nullptr;
     uint64_t bytes = 0;
@@ -65,13 +65,13 @@ class PlacedWrites {
   bool full() const { return flights_.size() >= kMost; }
   /// `header` describes the bytes as if they were a frame's payload.
   PlacedWrite begin(Line line, const FrameHeader& header, Message* message);
-  struct Ended {
+  struct EndedPlacement {
     bool known = false;  // there was a write of this name
     Message* message = nullptr;
   };
-  Ended end(uint64_t name, uint32_t segments);
+  EndedPlacement end(uint64_t name, uint32_t segments);
   /// Those that may be told now, in order.
-  std::vector<Written> take_told();
+  std::vector<WrittenFrame> take_told();
   bool has_any(const void* line) const;
   bool has_any_to(const transport::ChannelId& region, const void* line) const;
   /// Whether one reads memory of a channel or a put of this epoch.
@@ -80,13 +80,13 @@ class PlacedWrites {
   void drop(Line line);
 
  private:
-  struct Flight {
+  struct PlacedFlight {
     uint64_t name;
-    Written write;
+    WrittenFrame write;
     Message* message;
     bool ended;
   };
-  std::vector<Flight> flights_;  // in the order of their beginnings
+  std::vector<PlacedFlight> flights_;  // in the order of their beginnings
   uint64_t last_name_ = 0;
 };
 

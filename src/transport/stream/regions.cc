@@ -9,7 +9,7 @@ bool inside(const transport::Region& region, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-void Regions::expose(Id id, const transport::Region& region, const MemoryPlace* place) {
+void Regions::expose(Id id, const transport::Region& region, const KeyedPlace* place) {
   regions_[id] = region;
   if (place == nullptr) return;
   placed_.insert(id);
@@ -48,7 +48,7 @@ void Regions::end_there(transport::EpochId epoch) {
   std::erase_if(told_, [&](const Id& id) { return epoch.has(id); });
 }
 
-const char* Regions::learn(const FrameHeader& header, const MemoryPlace& place) {
+const char* Regions::learn(const FrameHeader& header, const KeyedPlace& place) {
   if (outbound_.known_regions() >= kMostPlaced) return "more windows than a link remembers";
   outbound_.learn_region(header.channel, header.message_bytes, place);
   return nullptr;

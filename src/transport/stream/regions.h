@@ -31,7 +31,7 @@ class Regions {
       : outbound_(outbound), pool_(pool), received_(received) {}
 
   /// `place`: where the peer's transport may write to it by itself; null: it may not.
-  void expose(Id id, const transport::Region& region, const MemoryPlace* place = nullptr);
+  void expose(Id id, const transport::Region& region, const KeyedPlace* place = nullptr);
   /// True: nothing is written to it any more. False: the peer has been asked to stop.
   bool withdraw(Id id);
   bool refused(Id id) const { return refused_.contains(id); }
@@ -44,7 +44,7 @@ class Regions {
   void end_there(transport::EpochId epoch);
 
   // Of the peer, where it writes to regions by itself, or lets this side do so.
-  const char* learn(const FrameHeader& header, const MemoryPlace& place);
+  const char* learn(const FrameHeader& header, const KeyedPlace& place);
   void forget_peers(Id id) { outbound_.forget_region(id); }
   void end(Id id) { ending_.erase(id); }
   const char* take_placed(const FrameHeader& header, uint64_t bytes);
