@@ -1,4 +1,4 @@
-#include "src/consensus/simulation_test.h"
+#include "tests/consensus/simulation.h"
 
 #include <algorithm>
 #include <utility>

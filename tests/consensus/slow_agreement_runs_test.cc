@@ -1,7 +1,7 @@
 // A million agreements under faults, none of which breaks a promise.
 #include <gtest/gtest.h>
 
-#include "src/consensus/simulation_test.h"
+#include "tests/consensus/simulation.h"
 
 namespace tutti::consensus {
 namespace {

@@ -2,7 +2,7 @@
 // test of the same name makes a million runs.
 #include <gtest/gtest.h>
 
-#include "src/consensus/simulation_test.h"
+#include "tests/consensus/simulation.h"
 
 namespace tutti::consensus {
 namespace {
