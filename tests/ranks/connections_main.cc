@@ -6,9 +6,6 @@
 // Every rank counts its own after the communicator is made, after an all_reduce by the ring, and
 // after an all_to_all (up to 16 ranks). Exit status: 0 they are what they should be, and so are the
 // results; 1 they are not; 2 the command line is wrong.
-#include <sys/resource.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -16,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/connected_sockets.h"
 #include "tests/support/options.h"
 #include "tests/support/team.h"
 
@@ -32,20 +30,7 @@ constexpr uint64_t kSettleNs = 60'000'000'000;
 constexpr uint64_t kLookNs = 10'000'000;
 constexpr int kMostForAll = 16;  // an all_to_all of more takes long where they share few cores
 
-/// Connected sockets of this process over IP.
-int count_connections() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  constexpr rlim_t kMostFds = 4096;
-  int count = 0;
-  for (int fd = 0; fd < static_cast<int>(std::min(limit.rlim_cur, kMostFds)); ++fd) {
-    sockaddr_storage address{};
-    socklen_t bytes = sizeof address;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) < 0) continue;
-    if (address.ss_family == AF_INET || address.ss_family == AF_INET6) ++count;
-  }
-  return count;
-}
+int count_connections() { return static_cast<int>(testing_support::connected_sockets().size()); }
 
 struct Expected {
   int least;

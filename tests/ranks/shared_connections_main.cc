@@ -8,9 +8,7 @@
 // and uses the others; destroys some, aborts one, and lets the calls of one differ, and uses the
 // rest after each. The connections are counted by the sockets that the kernel knows: they stay what
 // they were. Exit status: 0 they did; 1 they did not; 2 the command line is wrong.
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,12 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/connected_sockets.h"
 #include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::ranks_test {
 namespace {
 
+using testing_support::connected_sockets;
 using testing_support::Member;
 using testing_support::now_ns;
 using testing_support::sleep_ns;
@@ -32,23 +32,6 @@ using testing_support::TeamShape;
 constexpr uint64_t kLimitNs = 280'000'000'000;
 constexpr uint64_t kSettleNs = 60'000'000'000;
 constexpr uint64_t kLookNs = 10'000'000;
-
-/// The connected sockets of this process over IP, by their numbers in the kernel.
-std::set<ino_t> connections() {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  constexpr rlim_t kMostFds = 4096;
-  std::set<ino_t> found;
-  for (int fd = 0; fd < static_cast<int>(std::min(limit.rlim_cur, kMostFds)); ++fd) {
-    sockaddr_storage address{};
-    socklen_t bytes = sizeof address;
-    struct stat file {};
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) < 0) continue;
-    const bool is_ip = address.ss_family == AF_INET || address.ss_family == AF_INET6;
-    if (is_ip && fstat(fd, &file) == 0) found.insert(file.st_ino);
-  }
-  return found;
-}
 
 class Rank {
  public:
@@ -164,7 +147,8 @@ class Rank {
     if (!member_.meet()) return false;
     const auto expected = static_cast<size_t>(member_.ranks() - 1);
     const uint64_t end_ns = now_ns() + kSettleNs;
-    while ((first_ = connections()).size() != expected && now_ns() < end_ns) sleep_ns(kLookNs);
+    while ((first_ = connected_sockets()).size() != expected && now_ns() < end_ns)
+      sleep_ns(kLookNs);
     if (first_.size() != expected) {
       member_.fail("one communicator has " + std::to_string(first_.size()) + " connections");
       return false;
@@ -177,7 +161,7 @@ class Rank {
     if (!member_.meet()) return false;
     const uint64_t end_ns = now_ns() + kSettleNs;
     std::set<ino_t> found;
-    while ((found = connections()) != first_ && now_ns() < end_ns) sleep_ns(kLookNs);
+    while ((found = connected_sockets()) != first_ && now_ns() < end_ns) sleep_ns(kLookNs);
     if (member_.rank() == 0) {
       std::printf("%s: %zu communicators, %zu connections\n", when, comms_.size(), found.size());
     }
