@@ -55,37 +55,37 @@ void Agreement::stop() {
 void Agreement::receive(const EditMessage& message, uint64_t now) {
   if (message.from == terms_.self || !rules_.is_current(terms_, view_, message)) return;
   if (adopted_) {
-    if (message.kind == EditMessage::EditMessageKind::kAdopted) return;
-    EditMessage news = message_of(EditMessage::EditMessageKind::kAdopted, {});
+    if (message.kind == EditMessage::Subject::kAdopted) return;
+    EditMessage news = message_of(EditMessage::Subject::kAdopted, {});
     news.proposal = ViewProposal{{}, *adopted_};
     send(message.from, std::move(news));
     return;
   }
   heard_.insert(message.from);
   switch (message.kind) {
-    case EditMessage::EditMessageKind::kHere:
+    case EditMessage::Subject::kHere:
       here_[message.from] = message.text;
       send_accepts_if_promised(now);
       return;
-    case EditMessage::EditMessageKind::kAdopted:
+    case EditMessage::Subject::kAdopted:
       if (message.proposal->view.previous == view_) adopt(message.proposal->view);
       return;
-    case EditMessage::EditMessageKind::kPrepare:
+    case EditMessage::Subject::kPrepare:
       on_prepare(message, now);
       return;
-    case EditMessage::EditMessageKind::kPromise:
+    case EditMessage::Subject::kPromise:
       on_promise(message, now);
       return;
-    case EditMessage::EditMessageKind::kAccept:
+    case EditMessage::Subject::kAccept:
       on_accept(message, now);
       return;
-    case EditMessage::EditMessageKind::kAccepted:
+    case EditMessage::Subject::kAccepted:
       on_accepted(message);
       return;
-    case EditMessage::EditMessageKind::kRefused:
+    case EditMessage::Subject::kRefused:
       on_refused(message, now);
       return;
-    case EditMessage::EditMessageKind::kDiffers:
+    case EditMessage::Subject::kDiffers:
       if (!begun_ || phase_ == BallotPhase::kIdle || message.ballot != ballot_) return;
       failure_ = Status::invalid_usage("the members want different edits: one wants to " +
                                        wish_.describe() + ", another one to " + message.text);
@@ -130,13 +130,13 @@ void Agreement::on_prepare(const EditMessage& message, uint64_t now) {
   const bool may_answer = begun_ || !failure_.ok();
   if (!may_answer) return;
   if (message.ballot < promised_) {
-    EditMessage refusal = message_of(EditMessage::EditMessageKind::kRefused, message.ballot);
+    EditMessage refusal = message_of(EditMessage::Subject::kRefused, message.ballot);
     refusal.promised = promised_;
     send(message.from, std::move(refusal));
     return;
   }
   if (message.text != wish_.encode()) {
-    EditMessage answer = message_of(EditMessage::EditMessageKind::kDiffers, message.ballot);
+    EditMessage answer = message_of(EditMessage::Subject::kDiffers, message.ballot);
     answer.text = wish_.describe();
     send(message.from, std::move(answer));
     return;
@@ -146,7 +146,7 @@ void Agreement::on_prepare(const EditMessage& message, uint64_t now) {
   if (phase_ == BallotPhase::kIdle) wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
   promised_ = message.ballot;
   highest_counter_ = std::max(highest_counter_, promised_.counter);
-  EditMessage promise = message_of(EditMessage::EditMessageKind::kPromise, message.ballot);
+  EditMessage promise = message_of(EditMessage::Subject::kPromise, message.ballot);
   promise.proposal = accepted_;
   promise.dead.assign(dead_.begin(), dead_.end());
   send(message.from, std::move(promise));
@@ -164,7 +164,7 @@ void Agreement::on_promise(const EditMessage& message, uint64_t now) {
 void Agreement::on_accept(const EditMessage& message, uint64_t now) {
   if (!begun_) return;
   if (message.ballot < promised_) {
-    EditMessage refusal = message_of(EditMessage::EditMessageKind::kRefused, message.ballot);
+    EditMessage refusal = message_of(EditMessage::Subject::kRefused, message.ballot);
     refusal.promised = promised_;
     send(message.from, std::move(refusal));
     return;
@@ -173,7 +173,7 @@ void Agreement::on_accept(const EditMessage& message, uint64_t now) {
   promised_ = message.ballot;
   highest_counter_ = std::max(highest_counter_, promised_.counter);
   accepted_ = ViewProposal{message.ballot, message.proposal->view};
-  send(message.from, message_of(EditMessage::EditMessageKind::kAccepted, message.ballot));
+  send(message.from, message_of(EditMessage::Subject::kAccepted, message.ballot));
 }
 
 void Agreement::on_accepted(const EditMessage& message) {
@@ -190,7 +190,7 @@ void Agreement::on_refused(const EditMessage& message, uint64_t now) {
 void Agreement::adopt(const View& view) {
   adopted_ = view;
   stop();
-  EditMessage news = message_of(EditMessage::EditMessageKind::kAdopted, {});
+  EditMessage news = message_of(EditMessage::Subject::kAdopted, {});
   news.proposal = ViewProposal{{}, view};
   std::set<Member> others(view.members.begin(), view.members.end());
   others.insert(terms_.previous.members.begin(), terms_.previous.members.end());
@@ -282,7 +282,7 @@ bool Agreement::expects(Member member) const {
   return std::find(leave.begin(), leave.end(), member) == leave.end();
 }
 
-EditMessage Agreement::message_of(EditMessage::EditMessageKind kind, const Ballot& ballot) const {
+EditMessage Agreement::message_of(EditMessage::Subject kind, const Ballot& ballot) const {
   EditMessage message;
   message.kind = kind;
   message.from = terms_.self;
@@ -299,8 +299,7 @@ void Agreement::send(Member to, EditMessage message) {
 void Agreement::ask() {
   const bool preparing = phase_ == BallotPhase::kPreparing;
   EditMessage question = message_of(
-      preparing ? EditMessage::EditMessageKind::kPrepare : EditMessage::EditMessageKind::kAccept,
-      ballot_);
+      preparing ? EditMessage::Subject::kPrepare : EditMessage::Subject::kAccept, ballot_);
   if (preparing) question.text = wish_.encode();
   if (!preparing) question.proposal = ViewProposal{ballot_, *proposed_};
   // A member that has promised may have adopted meanwhile a view that others decided, and the

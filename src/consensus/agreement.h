@@ -83,7 +83,7 @@ class Agreement {
   void fail_if_hopeless();
   bool expects(Member member) const;
 
-  EditMessage message_of(EditMessage::EditMessageKind kind, const Ballot& ballot) const;
+  EditMessage message_of(EditMessage::Subject kind, const Ballot& ballot) const;
   void send(Member to, EditMessage message);
   /// The question of this phase, to all that have not answered it; to all, where a newcomer is
   /// missing.

@@ -203,7 +203,7 @@ TEST(NextOrder, ClosesUpAndAppends) {
 
 EditMessage full_message() {
   EditMessage message;
-  message.kind = EditMessage::EditMessageKind::kPromise;
+  message.kind = EditMessage::Subject::kPromise;
   message.from = 77;
   message.epoch = 5;
   message.view = view_of({1, 2}).digest();

@@ -15,7 +15,7 @@ Joiner::Joiner(View present, Member self, std::string card, uint64_t retry)
 void Joiner::tick(uint64_t now) {
   if (now < wake_at_ || adopted_ || left_behind_) return;
   EditMessage here;
-  here.kind = EditMessage::EditMessageKind::kHere;
+  here.kind = EditMessage::Subject::kHere;
   here.from = self_;
   here.epoch = present_.epoch;
   here.view = view_;
@@ -25,9 +25,8 @@ void Joiner::tick(uint64_t now) {
 }
 
 void Joiner::receive(const EditMessage& message) {
-  const bool news = message.kind == EditMessage::EditMessageKind::kAdopted &&
-                    message.view == view_ && message.proposal->view.previous == view_ &&
-                    present_.holds(message.from);
+  const bool news = message.kind == EditMessage::Subject::kAdopted && message.view == view_ &&
+                    message.proposal->view.previous == view_ && present_.holds(message.from);
   if (!news || adopted_) return;
   wake_at_ = std::numeric_limits<uint64_t>::max();
   if (message.proposal->view.holds(self_)) {

@@ -43,8 +43,8 @@ Result<EditMessage> EditMessage::decode(std::string_view bytes) {
   ByteReader in(bytes);
   EditMessage message;
   const uint64_t kind = in.number();
-  if (kind > static_cast<uint64_t>(EditMessageKind::kAdopted)) return malformed;
-  message.kind = static_cast<EditMessageKind>(kind);
+  if (kind > static_cast<uint64_t>(Subject::kAdopted)) return malformed;
+  message.kind = static_cast<Subject>(kind);
   message.from = in.number();
   message.epoch = static_cast<uint32_t>(in.number());
   message.view = in.digest();
@@ -59,8 +59,7 @@ Result<EditMessage> EditMessage::decode(std::string_view bytes) {
     message.proposal = ViewProposal{ballot, std::move(view).value()};
   }
   if (!in.finished()) return malformed;
-  const bool needs_proposal =
-      message.kind == EditMessageKind::kAccept || message.kind == EditMessageKind::kAdopted;
+  const bool needs_proposal = message.kind == Subject::kAccept || message.kind == Subject::kAdopted;
   if (needs_proposal && !message.proposal) return malformed;
   return message;
 }

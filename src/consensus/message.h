@@ -29,7 +29,7 @@ struct ViewProposal {
 };
 
 struct EditMessage {
-  enum class EditMessageKind : uint8_t {
+  enum class Subject : uint8_t {
     kHere,      // a newcomer is there; `text` is its card
     kPrepare,   // a proposer asks for promises; `text` is its wish
     kPromise,   // `proposal`: the last one accepted, if any; `dead`: whom the sender knows dead
@@ -39,7 +39,7 @@ struct EditMessage {
     kDiffers,   // the sender's wish is another one; `text` describes it
     kAdopted,   // `proposal->view` is the next epoch
   };
-  EditMessageKind kind = EditMessageKind::kHere;
+  Subject kind = Subject::kHere;
   Member from = 0;
   uint32_t epoch = 0;  // the present one, whose members agree on its successor
   Digest view{};       // of the present epoch

@@ -33,7 +33,7 @@ bool Rules::decides(const Terms& terms, const Wish& wish, const std::set<Member>
 
 bool Rules::is_current(const Terms& terms, const Digest& view, const EditMessage& message) const {
   if (message.epoch != terms.previous.epoch || message.view != view) return false;
-  return message.kind == EditMessage::EditMessageKind::kHere || terms.previous.holds(message.from);
+  return message.kind == EditMessage::Subject::kHere || terms.previous.holds(message.from);
 }
 
 std::optional<View> Rules::bound_to(
