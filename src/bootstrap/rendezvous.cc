@@ -36,7 +36,7 @@ transport::door::Identity rank_identity(const UniqueId& id, int rank) {
   transport::door::Identity self;
   self.rank = rank;
   self.communicator = id.communicator();
-  self.purpose = transport::door::Purpose::kRendezvous;
+  self.purpose = transport::door::kRendezvous;
   return self;
 }
 

@@ -20,7 +20,7 @@ namespace {
 transport::door::Identity server_identity(const UniqueId& id) {
   transport::door::Identity self;
   self.communicator = id.communicator();
-  self.purpose = transport::door::Purpose::kRendezvous;
+  self.purpose = transport::door::kRendezvous;
   return self;
 }
 

@@ -22,7 +22,7 @@ using transport::Buffer;
 using transport::ChannelId;
 using transport::ConstBuffer;
 using transport::Link;
-using transport::door::Purpose;
+using transport::door::purpose_of;
 
 struct Door {
   sockaddr_storage address{};
@@ -97,7 +97,7 @@ class Intruders {
       self.peer = static_cast<int32_t>(random() % 4);
       self.communicator = kCommunicator;
       self.epoch = 1;
-      self.purpose = random() % 2 == 0 ? Purpose::kTcp : Purpose::kShm;
+      self.purpose = random() % 2 == 0 ? purpose_of("tcp") : purpose_of("shm");
       if (!fd.valid()) continue;
       const Status status =
           transport::door::handshake_connect(fd.get(), key, self, monotonic_ns() + 50'000'000);

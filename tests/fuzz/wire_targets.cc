@@ -84,7 +84,7 @@ transport::door::Identity identity(int32_t rank, int32_t peer) {
   who.peer = peer;
   who.communicator = kCommunicator;
   who.epoch = 1;
-  who.purpose = transport::door::Purpose::kTcp;
+  who.purpose = transport::door::purpose_of("tcp");
   return who;
 }
 

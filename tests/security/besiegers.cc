@@ -19,7 +19,9 @@ namespace {
 
 using testing_support::Dice;
 using transport::door::Identity;
+using transport::door::kRendezvous;
 using transport::door::Purpose;
+using transport::door::purpose_of;
 
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kAnswerNs = 20 * kMillisecond;  // what an attacker waits for a word
@@ -48,7 +50,7 @@ struct Besieger {
 
 /// Of some rank at some door; what is guessed right and wrong varies.
 Identity pretend(Besieger& self) {
-  constexpr Purpose kPurposes[] = {Purpose::kRendezvous, Purpose::kShm, Purpose::kTcp};
+  constexpr Purpose kPurposes[] = {kRendezvous, purpose_of("shm"), purpose_of("tcp")};
   Identity who;
   who.purpose = kPurposes[self.dice.below(3)];
   who.rank = static_cast<int32_t>(self.dice.below(kRanks));

@@ -21,7 +21,7 @@ inline KeptFd bring(const bootstrap::UniqueId& id, int rank, const bootstrap::Tu
   transport::door::Identity self;
   self.rank = rank;
   self.communicator = id.communicator();
-  self.purpose = transport::door::Purpose::kRendezvous;
+  self.purpose = transport::door::kRendezvous;
   EXPECT_TRUE(transport::door::handshake_connect(fd.get(), id.key, self, deadline_ns).ok());
   const auto header = bootstrap::encode_request({turn, blob.size(), 60'000});
   EXPECT_TRUE(send_all(fd.get(), header.data(), header.size(), deadline_ns).ok());

@@ -22,7 +22,7 @@ transport::door::Identity identity(const transport::Member& member, int peer) {
   self.peer = peer;
   self.communicator = member.communicator;
   self.epoch = member.epoch;
-  self.purpose = transport::door::Purpose::kShm;
+  self.purpose = transport::door::purpose_of("shm");
   return self;
 }
 

@@ -24,7 +24,7 @@ transport::door::Identity Connector::identity_of(const transport::Member& member
   self.peer = peer;
   self.communicator = member.communicator;
   self.epoch = member.epoch;
-  self.purpose = transport::door::Purpose::kTcp;
+  self.purpose = transport::door::purpose_of("tcp");
   return self;
 }
 

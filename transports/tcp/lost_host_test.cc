@@ -69,7 +69,7 @@ class Called {
     transport::door::Identity self;
     self.rank = rank_;
     self.communicator = kCommunicator;
-    self.purpose = transport::door::Purpose::kTcp;
+    self.purpose = transport::door::purpose_of("tcp");
     greeting_.emplace(call_.get(), transport::door::one_lock(key_, self));
   }
 

@@ -378,7 +378,7 @@ class Liar {
     self.rank = 1 - victim.member(kA).rank;
     self.peer = victim.member(kA).rank;
     self.communicator = kA;
-    self.purpose = transport::door::Purpose::kTcp;
+    self.purpose = transport::door::purpose_of("tcp");
     const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
     EXPECT_TRUE(wait_ready(socket_.get(), POLLOUT, deadline_ns));
     const transport::JobKey key = key_of(kA);

@@ -30,7 +30,7 @@ Identity identity(int rank, int peer) {
   Identity self;
   self.rank = rank;
   self.peer = peer;
-  self.purpose = Purpose::kTcp;
+  self.purpose = purpose_of("tcp");
   return self;
 }
 

@@ -41,7 +41,7 @@ HelloBytes encode(const Identity& who, Role role) {
   HelloBytes bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
   put_little(&bytes[kVersionAt], kWireVersion, 4);
-  put_little(&bytes[kPurposeAt], static_cast<uint32_t>(who.purpose), 4);
+  put_little(&bytes[kPurposeAt], who.purpose.letters, 4);
   put_little(&bytes[kRoleAt], static_cast<uint32_t>(role), 4);
   put_little(&bytes[kRankAt], static_cast<uint32_t>(who.rank), 4);
   put_little(&bytes[kPeerAt], static_cast<uint32_t>(who.peer), 4);
@@ -54,7 +54,7 @@ HelloBytes encode(const Identity& who, Role role) {
 Hello decode(const HelloBytes& bytes) {
   Hello hello;
   hello.version = static_cast<uint32_t>(get_little(&bytes[kVersionAt], 4));
-  hello.who.purpose = static_cast<Purpose>(get_little(&bytes[kPurposeAt], 4));
+  hello.who.purpose = {static_cast<uint32_t>(get_little(&bytes[kPurposeAt], 4))};
   hello.role = static_cast<Role>(get_little(&bytes[kRoleAt], 4));
   hello.who.rank = static_cast<int32_t>(get_little(&bytes[kRankAt], 4));
   hello.who.peer = static_cast<int32_t>(get_little(&bytes[kPeerAt], 4));
@@ -86,8 +86,7 @@ Status check_hello(const HelloBytes& bytes, const Identity& self, Role expected)
     return Status::remote_error("the peer played this rank's part: was our own hello sent back?");
   }
   if (hello.who.purpose != self.purpose) {
-    return differs("purpose", static_cast<uint32_t>(hello.who.purpose),
-                   static_cast<uint32_t>(self.purpose));
+    return differs("purpose", hello.who.purpose.letters, self.purpose.letters);
   }
   if (expected == Role::kAcceptor && hello.who.rank < 0 && self.peer >= 0) {
     return Status::remote_error("there is no " + rank_name(self.peer) +

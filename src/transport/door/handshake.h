@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "src/base/patience.h"
 #include "src/base/status.h"
@@ -30,14 +31,30 @@
 
 namespace tutti::transport::door {
 
-enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3 };
+/// The purpose of a connection, in at most four letters: for a transport the first of its name.
+/// Wire format.
+struct Purpose {
+  uint32_t letters = 0;
+  bool operator==(const Purpose&) const = default;
+};
+
+constexpr Purpose purpose_of(std::string_view name) {
+  constexpr size_t kMostLetters = 4;
+  Purpose purpose;
+  for (size_t i = 0; i < name.size() && i < kMostLetters; ++i) {
+    purpose.letters |= static_cast<uint32_t>(static_cast<unsigned char>(name[i])) << (8 * i);
+  }
+  return purpose;
+}
+
+inline constexpr Purpose kRendezvous = purpose_of("meet");
 
 struct Identity {
   int32_t rank = -1;
   int32_t peer = -1;  // -1: whoever calls (the accepting side), or a server of no rank
   uint64_t communicator = 0;
   uint32_t epoch = 0;
-  Purpose purpose = Purpose::kRendezvous;
+  Purpose purpose = kRendezvous;
 };
 
 /// The part of a rank at its door, and the key that its callers have to hold.
@@ -54,7 +71,7 @@ Locks one_lock(const JobKey& key, const Identity& self);
 /// A hash of both hellos, and so of both fresh nonces: it names one connection for ever.
 using Binding = std::array<uint8_t, 32>;
 
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kWireVersion = 2;
 inline constexpr size_t kHelloBytes = 72;
 inline constexpr size_t kProofBytes = 32;
 

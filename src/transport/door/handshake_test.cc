@@ -53,8 +53,8 @@ JobKey key_of(uint8_t seed) {
   return key;
 }
 
-Identity caller() { return {3, 5, 77, 2, Purpose::kShm}; }
-Identity acceptor() { return {5, -1, 77, 2, Purpose::kShm}; }
+Identity caller() { return {3, 5, 77, 2, purpose_of("shm")}; }
+Identity acceptor() { return {5, -1, 77, 2, purpose_of("shm")}; }
 
 struct Outcome {
   Status connected;
@@ -120,7 +120,7 @@ TEST(Handshake, DifferencesAreNamedOnBothSides) {
   };
   check([](Identity& who) { who.communicator = 78; }, "communicator is 78, this rank's is 77");
   check([](Identity& who) { who.epoch = 1; }, "epoch is 1");
-  check([](Identity& who) { who.purpose = Purpose::kTcp; }, "purpose");
+  check([](Identity& who) { who.purpose = purpose_of("tcp"); }, "purpose");
   check([](Identity& who) { who.rank = -1; }, "does not say which rank");
   check([](Identity& who) { who.peer = 4; }, "wants rank 4");
 
