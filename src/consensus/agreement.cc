@@ -6,8 +6,8 @@
 namespace tutti::consensus {
 namespace {
 
-std::set<Member> keys_of(const std::map<Member, std::optional<ViewProposal>>& promises) {
-  std::set<Member> keys;
+std::set<MemberId> keys_of(const std::map<MemberId, std::optional<ViewProposal>>& promises) {
+  std::set<MemberId> keys;
   for (const auto& [member, accepted] : promises) keys.insert(member);
   return keys;
 }
@@ -25,7 +25,7 @@ Status Agreement::begin(const Wish& wish, uint64_t now) {
     return Status::internal_error("a member agrees on the successor of a view that lacks it");
   }
   if (Status status = check(wish, terms_.previous); !status.ok()) return status;
-  const std::vector<Member>& leave = wish.leave;
+  const std::vector<MemberId>& leave = wish.leave;
   if (std::find(leave.begin(), leave.end(), terms_.self) != leave.end()) {
     return Status::invalid_argument(
         "an edit removes the rank that calls it; only ranks that stay call");
@@ -39,7 +39,7 @@ Status Agreement::begin(const Wish& wish, uint64_t now) {
   heard_ = {terms_.self};
   // One member goes first, so that rivals are rare. The others only wait longer, since that one may
   // be dead or stopped.
-  const std::vector<Member> stay = staying(wish, terms_.previous);
+  const std::vector<MemberId> stay = staying(wish, terms_.previous);
   const auto first = std::min_element(stay.begin(), stay.end());
   wake_at_ = *first == terms_.self ? now : now + rules_.rival_delay(terms_, tries_, random_);
   fail_if_hopeless();
@@ -94,7 +94,7 @@ void Agreement::receive(const EditMessage& message, uint64_t now) {
   }
 }
 
-void Agreement::mark_dead(Member member, uint64_t now) {
+void Agreement::mark_dead(MemberId member, uint64_t now) {
   if (adopted_ || member == terms_.self) return;
   here_.erase(member);
   if (!terms_.previous.holds(member)) return;
@@ -117,9 +117,9 @@ void Agreement::tick(uint64_t now) {
 
 std::vector<Envelope> Agreement::take_messages() { return std::exchange(outbox_, {}); }
 
-std::vector<Member> Agreement::silent() const {
-  std::vector<Member> silent;
-  for (const Member member : terms_.previous.members) {
+std::vector<MemberId> Agreement::silent() const {
+  std::vector<MemberId> silent;
+  for (const MemberId member : terms_.previous.members) {
     if (expects(member) && heard_.count(member) == 0) silent.push_back(member);
   }
   return silent;
@@ -155,7 +155,7 @@ void Agreement::on_prepare(const EditMessage& message, uint64_t now) {
 void Agreement::on_promise(const EditMessage& message, uint64_t now) {
   if (phase_ != BallotPhase::kPreparing || message.ballot != ballot_) return;
   promises_[message.from] = message.proposal;
-  for (const Member member : message.dead) {
+  for (const MemberId member : message.dead) {
     if (member != terms_.self && terms_.previous.holds(member)) dead_.insert(member);
   }
   send_accepts_if_promised(now);
@@ -192,9 +192,9 @@ void Agreement::adopt(const View& view) {
   stop();
   EditMessage news = message_of(EditMessage::Subject::kAdopted, {});
   news.proposal = ViewProposal{{}, view};
-  std::set<Member> others(view.members.begin(), view.members.end());
+  std::set<MemberId> others(view.members.begin(), view.members.end());
   others.insert(terms_.previous.members.begin(), terms_.previous.members.end());
-  for (const Member other : others) {
+  for (const MemberId other : others) {
     if (other != terms_.self && dead_.count(other) == 0) send(other, news);
   }
 }
@@ -237,9 +237,11 @@ void Agreement::give_way(uint64_t now) {
 
 std::optional<View> Agreement::next_view() const {
   const View& previous = terms_.previous;
-  View next{previous.epoch + 1, view_, wish_.order, {}};
-  std::vector<Member> joining;
-  for (const Member member : wish_.order) {
+  const auto order = order_with_newcomers();
+  if (!order) return std::nullopt;
+  View next{previous.epoch + 1, view_, *order, {}};
+  std::vector<MemberId> joining;
+  for (const MemberId& member : *order) {
     if (!previous.holds(member)) joining.push_back(member);
   }
   if (wish_.order.empty()) {
@@ -247,16 +249,16 @@ std::optional<View> Agreement::next_view() const {
       if (joining.size() < wish_.join) joining.push_back(member);
     }
     // A member that has answered is alive, whatever somebody else's connection to it looked like.
-    std::vector<Member> leaving = wish_.leave;
+    std::vector<MemberId> leaving = wish_.leave;
     if (wish_.who == Wish::Leave::kDead) {
-      for (const Member member : dead_) {
+      for (const MemberId member : dead_) {
         if (promises_.count(member) == 0) leaving.push_back(member);
       }
     }
     next.members = next_order(previous.members, leaving, joining);
   }
   if (joining.size() < wish_.join) return std::nullopt;
-  for (const Member member : joining) {
+  for (const MemberId member : joining) {
     const auto card = here_.find(member);
     if (card == here_.end()) return std::nullopt;
     next.newcomers.push_back({member, card->second});
@@ -264,9 +266,22 @@ std::optional<View> Agreement::next_view() const {
   return next;
 }
 
+std::optional<std::vector<MemberId>> Agreement::order_with_newcomers() const {
+  const std::set<MemberId> listed(wish_.order.begin(), wish_.order.end());
+  std::vector<MemberId> order = wish_.order;
+  auto next = here_.begin();
+  for (MemberId& member : order) {
+    if (member != kAnyNewcomer) continue;
+    while (next != here_.end() && listed.count(next->first) != 0) ++next;
+    if (next == here_.end()) return std::nullopt;
+    member = next++->first;
+  }
+  return order;
+}
+
 void Agreement::fail_if_hopeless() {
-  std::set<Member> alive;
-  for (const Member member : terms_.previous.members) {
+  std::set<MemberId> alive;
+  for (const MemberId member : terms_.previous.members) {
     if (dead_.count(member) == 0) alive.insert(member);
   }
   if (rules_.decides(terms_, wish_, alive, dead_)) return;
@@ -276,9 +291,9 @@ void Agreement::fail_if_hopeless() {
   stop();
 }
 
-bool Agreement::expects(Member member) const {
+bool Agreement::expects(MemberId member) const {
   if (member == terms_.self || dead_.count(member) != 0) return false;
-  const std::vector<Member>& leave = wish_.leave;
+  const std::vector<MemberId>& leave = wish_.leave;
   return std::find(leave.begin(), leave.end(), member) == leave.end();
 }
 
@@ -292,7 +307,7 @@ EditMessage Agreement::message_of(EditMessage::Subject kind, const Ballot& ballo
   return message;
 }
 
-void Agreement::send(Member to, EditMessage message) {
+void Agreement::send(MemberId to, EditMessage message) {
   outbox_.push_back({to, std::move(message)});
 }
 
@@ -306,7 +321,7 @@ void Agreement::ask() {
   // newcomers that this one waits for may be in it and call no more: so it is asked again.
   const bool waits_for_newcomers =
       preparing && rules_.decides(terms_, wish_, keys_of(promises_), dead_);
-  for (const Member member : terms_.previous.members) {
+  for (const MemberId member : terms_.previous.members) {
     const bool answered = preparing ? promises_.count(member) != 0 : accepts_.count(member) != 0;
     if (expects(member) && (!answered || waits_for_newcomers)) send(member, question);
   }

@@ -47,7 +47,7 @@ class Agreement {
 
   void receive(const EditMessage& message, uint64_t now);
   /// The judge says that this member is dead, or, over several hosts, its last connection is lost.
-  void mark_dead(Member member, uint64_t now);
+  void mark_dead(MemberId member, uint64_t now);
   /// Called at or after wake_at().
   void tick(uint64_t now);
 
@@ -61,8 +61,8 @@ class Agreement {
   const Status& failure() const { return failure_; }
   /// Members that are not known dead and that nothing has been heard of in this try: for the error
   /// at its deadline.
-  std::vector<Member> silent() const;
-  const std::set<Member>& dead() const { return dead_; }
+  std::vector<MemberId> silent() const;
+  const std::set<MemberId>& dead() const { return dead_; }
 
  private:
   enum class BallotPhase : uint8_t { kIdle, kPreparing, kAccepting };
@@ -79,12 +79,14 @@ class Agreement {
   void adopt_if_accepted();
   void give_way(uint64_t now);
   std::optional<View> next_view() const;
+  /// Wish::order with newcomers in place of kAnyNewcomer; nothing while they are too few.
+  std::optional<std::vector<MemberId>> order_with_newcomers() const;
   /// Notes why, once the members that are not dead cannot decide.
   void fail_if_hopeless();
-  bool expects(Member member) const;
+  bool expects(MemberId member) const;
 
   EditMessage message_of(EditMessage::Subject kind, const Ballot& ballot) const;
-  void send(Member to, EditMessage message);
+  void send(MemberId to, EditMessage message);
   /// The question of this phase, to all that have not answered it; to all, where a newcomer is
   /// missing.
   void ask();
@@ -98,9 +100,9 @@ class Agreement {
   Wish wish_;
   Status failure_;
   std::optional<View> adopted_;
-  std::set<Member> dead_;
-  std::set<Member> heard_;              // in this try
-  std::map<Member, std::string> here_;  // newcomers and their cards
+  std::set<MemberId> dead_;
+  std::set<MemberId> heard_;              // in this try
+  std::map<MemberId, std::string> here_;  // newcomers and their cards
 
   // As acceptor.
   Ballot promised_;
@@ -111,8 +113,8 @@ class Agreement {
   Ballot ballot_;
   uint64_t highest_counter_ = 0;
   uint32_t tries_ = 0;
-  std::map<Member, std::optional<ViewProposal>> promises_;
-  std::set<Member> accepts_;
+  std::map<MemberId, std::optional<ViewProposal>> promises_;
+  std::set<MemberId> accepts_;
   std::optional<View> proposed_;
 
   uint64_t wake_at_ = kNever;

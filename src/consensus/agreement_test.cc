@@ -8,17 +8,20 @@
 #include <vector>
 
 #include "src/consensus/joiner.h"
+#include "tests/consensus/numbered.h"
 
 namespace tutti::consensus {
 namespace {
 
-View view_of(std::vector<Member> members) { return {0, {}, std::move(members), {}}; }
+using Members = std::vector<uint32_t>;
+
+View view_of(const Members& members) { return {0, {}, numbered(members), {}}; }
 
 // A group in one process whose messages arrive at once; `cut` members send and hear nothing.
 struct Group {
-  Group(std::vector<Member> members, Judge judge) : view(view_of(std::move(members))) {
-    for (const Member member : view.members) {
-      Terms terms{view, member, judge, 10, member};
+  Group(const Members& members, Judge judge) : view(view_of(members)) {
+    for (const MemberId member : view.members) {
+      Terms terms{view, member, judge, 10, member.number};
       machines[member] = std::make_unique<Agreement>(terms, rules);
     }
   }
@@ -31,7 +34,12 @@ struct Group {
     }
   }
 
-  void mark_dead(Member dead) {
+  Agreement& machine(uint32_t number) { return *machines.at(numbered(number)); }
+
+  void cut_off(uint32_t number) { cut.insert(numbered(number)); }
+
+  void mark_dead(uint32_t number) {
+    const MemberId dead = numbered(number);
     cut.insert(dead);
     for (const auto& [member, machine] : machines) machine->mark_dead(dead, now);
   }
@@ -55,35 +63,33 @@ struct Group {
     }
   }
 
-  std::vector<Member> adopted(Member member) {
-    const auto& adopted = machines.at(member)->adopted();
-    return adopted ? adopted->members : std::vector<Member>();
+  Members adopted(uint32_t number) {
+    const auto& adopted = machine(number).adopted();
+    return adopted ? numbers_of(adopted->members) : Members();
   }
 
   Rules rules;
   View view;
-  std::map<Member, std::unique_ptr<Agreement>> machines;
-  std::set<Member> cut;
+  std::map<MemberId, std::unique_ptr<Agreement>> machines;
+  std::set<MemberId> cut;
   uint64_t now = 0;
 };
-
-using Members = std::vector<Member>;
 
 TEST(Agreement, RemovesWhoeverIsDeadAndKeepsTheOrder) {
   Group group({7, 3, 9, 4}, Judge::kKernel);
   group.mark_dead(3);
   group.begin({});
   group.run(200);
-  for (const Member member : {7, 9, 4}) EXPECT_EQ(group.adopted(member), (Members{7, 9, 4}));
+  for (const uint32_t member : {7, 9, 4}) EXPECT_EQ(group.adopted(member), (Members{7, 9, 4}));
 }
 
 TEST(Agreement, OnOneHostWaitsForAMemberThatIsStopped) {
   Group group({1, 2, 3}, Judge::kKernel);
-  group.cut.insert(3);
+  group.cut_off(3);
   group.begin({});
   group.run(500);
   EXPECT_TRUE(group.adopted(1).empty());
-  EXPECT_EQ(group.machines.at(1)->silent(), (Members{3}));
+  EXPECT_EQ(numbers_of(group.machine(1).silent()), (Members{3}));
   group.mark_dead(3);
   group.run(500);
   EXPECT_EQ(group.adopted(1), (Members{1, 2}));
@@ -91,7 +97,7 @@ TEST(Agreement, OnOneHostWaitsForAMemberThatIsStopped) {
 
 TEST(Agreement, OverHostsAMajorityDecidesAndKeepsWhoIsOnlySilent) {
   Group group({1, 2, 3}, Judge::kMajority);
-  group.cut.insert(3);
+  group.cut_off(3);
   group.begin({});
   group.run(500);
   EXPECT_EQ(group.adopted(1), (Members{1, 2, 3}));
@@ -107,9 +113,9 @@ TEST(Agreement, OfTwoHalvesTheOneWithTheLeastMemberDecides) {
   Group without({5, 1, 2, 8}, Judge::kMajority);
   without.mark_dead(1);
   without.mark_dead(2);
-  for (const Member member : {5, 8}) {
-    EXPECT_TRUE(without.machines.at(member)->begin({}, 0).ok());
-    EXPECT_EQ(without.machines.at(member)->failure().code(), Code::kRemoteError);
+  for (const uint32_t member : {5, 8}) {
+    EXPECT_TRUE(without.machine(member).begin({}, 0).ok());
+    EXPECT_EQ(without.machine(member).failure().code(), Code::kRemoteError);
   }
 }
 
@@ -121,19 +127,19 @@ TEST(Agreement, ANewcomerTakesThePlaceOfTheDead) {
   group.begin(wish);
   group.run(300);
   EXPECT_TRUE(group.adopted(1).empty());
-  Joiner joiner(group.view, 40, "card", 10);
+  Joiner joiner(group.view, numbered(40), "card", 10);
   joiner.tick(group.now);
   group.pass_on(joiner.take_messages());
   group.run(300);
   EXPECT_EQ(group.adopted(1), (Members{1, 40, 3}));
-  EXPECT_EQ(group.machines.at(3)->adopted()->newcomers, (std::vector<Newcomer>{{40, "card"}}));
+  EXPECT_EQ(group.machine(3).adopted()->newcomers, (std::vector<Newcomer>{{numbered(40), "card"}}));
   // A newcomer that missed the news is told again when it asks.
   EditMessage here;
-  here.from = 40;
+  here.from = numbered(40);
   here.view = group.view.digest();
-  group.machines.at(1)->receive(here, group.now);
-  for (const Envelope& envelope : group.machines.at(1)->take_messages()) {
-    if (envelope.to == 40) joiner.receive(envelope.message);
+  group.machine(1).receive(here, group.now);
+  for (const Envelope& envelope : group.machine(1).take_messages()) {
+    if (envelope.to == numbered(40)) joiner.receive(envelope.message);
   }
   EXPECT_TRUE(joiner.adopted());
 }
@@ -142,40 +148,58 @@ TEST(Agreement, AListFixesTheRanks) {
   Group group({1, 2, 3}, Judge::kMajority);
   Wish wish;
   wish.who = Wish::Leave::kNamed;
-  wish.leave = {1};
-  wish.order = {3, 2};
-  group.cut.insert(1);
+  wish.leave = numbered(Members{1});
+  wish.order = numbered(Members{3, 2});
+  group.cut_off(1);
   group.begin(wish);
   group.run(300);
   EXPECT_EQ(group.adopted(2), (Members{3, 2}));
   EXPECT_EQ(group.adopted(3), (Members{3, 2}));
 }
 
+TEST(Agreement, AListSaysWhereNewcomersComeThatNobodyKnowsYet) {
+  Group group({1, 2}, Judge::kKernel);
+  Wish wish;
+  wish.who = Wish::Leave::kNamed;
+  wish.join = 2;
+  wish.order = {kAnyNewcomer, numbered(2), kAnyNewcomer, numbered(1)};
+  group.begin(wish);
+  for (const uint32_t number : {50, 40}) {
+    EXPECT_TRUE(group.adopted(1).empty());
+    Joiner joiner(group.view, numbered(number), "card", 10);
+    joiner.tick(group.now);
+    group.pass_on(joiner.take_messages());
+    group.run(100);
+  }
+  EXPECT_EQ(group.adopted(1), (Members{40, 2, 50, 1}));
+  EXPECT_EQ(group.adopted(2), (Members{40, 2, 50, 1}));
+}
+
 TEST(Agreement, MembersThatWantDifferentEditsHearSo) {
   Group group({1, 2, 3}, Judge::kMajority);
   Wish one, other;
   one.who = other.who = Wish::Leave::kNamed;
-  one.leave = {3};
-  other.leave = {};
-  EXPECT_TRUE(group.machines.at(1)->begin(one, 0).ok());
-  EXPECT_TRUE(group.machines.at(2)->begin(other, 0).ok());
+  one.leave = numbered(Members{3});
+  other.leave = numbered(Members{});
+  EXPECT_TRUE(group.machine(1).begin(one, 0).ok());
+  EXPECT_TRUE(group.machine(2).begin(other, 0).ok());
   group.run(500);
-  for (const Member member : {1, 2}) {
-    EXPECT_EQ(group.machines.at(member)->failure().code(), Code::kInvalidUsage) << member;
+  for (const uint32_t member : {1, 2}) {
+    EXPECT_EQ(group.machine(member).failure().code(), Code::kInvalidUsage) << member;
     EXPECT_TRUE(group.adopted(member).empty());
   }
 }
 
 TEST(Agreement, RefusesAWishThatTheGroupCannotHave) {
   Group group({1, 2}, Judge::kMajority);
-  Agreement& machine = *group.machines.at(1);
+  Agreement& machine = group.machine(1);
   Wish all, stranger, twice, self, mixed;
   all.who = stranger.who = twice.who = self.who = Wish::Leave::kNamed;
-  all.leave = {1, 2};
-  stranger.leave = {9};
-  twice.leave = {2, 2};
-  self.leave = {1};
-  mixed.leave = {2};
+  all.leave = numbered(Members{1, 2});
+  stranger.leave = numbered(Members{9});
+  twice.leave = numbered(Members{2, 2});
+  self.leave = numbered(Members{1});
+  mixed.leave = numbered(Members{2});
   for (const Wish& wish : {all, stranger, twice, self, mixed}) {
     EXPECT_EQ(machine.begin(wish, 0).code(), Code::kInvalidArgument) << wish.describe();
   }
@@ -183,34 +207,40 @@ TEST(Agreement, RefusesAWishThatTheGroupCannotHave) {
 
 TEST(Agreement, ATryThatStoppedMayBeRepeated) {
   Group group({1, 2, 3}, Judge::kKernel);
-  group.cut = {2, 3};
+  group.cut_off(2);
+  group.cut_off(3);
   group.begin({});
   group.run(100);
-  group.machines.at(1)->stop();
-  EXPECT_EQ(group.machines.at(1)->wake_at(), Agreement::kNever);
+  group.machine(1).stop();
+  EXPECT_EQ(group.machine(1).wake_at(), Agreement::kNever);
   group.cut = {};
   group.begin({});
   group.run(500);
   EXPECT_EQ(group.adopted(1), (Members{1, 2, 3}));
 }
 
+Members ordered(const Members& previous, const Members& leaving, const Members& joining) {
+  return numbers_of(next_order(numbered(previous), numbered(leaving), numbered(joining)));
+}
+
 TEST(NextOrder, ClosesUpAndAppends) {
-  EXPECT_EQ(next_order({1, 2, 3, 4}, {2, 4}, {}), (Members{1, 3}));
-  EXPECT_EQ(next_order({1, 2, 3, 4}, {2, 4}, {8}), (Members{1, 8, 3}));
-  EXPECT_EQ(next_order({1, 2}, {1}, {8, 9}), (Members{8, 2, 9}));
-  EXPECT_EQ(next_order({1, 2}, {}, {8}), (Members{1, 2, 8}));
+  EXPECT_EQ(ordered({1, 2, 3, 4}, {2, 4}, {}), (Members{1, 3}));
+  EXPECT_EQ(ordered({1, 2, 3, 4}, {2, 4}, {8}), (Members{1, 8, 3}));
+  EXPECT_EQ(ordered({1, 2}, {1}, {8, 9}), (Members{8, 2, 9}));
+  EXPECT_EQ(ordered({1, 2}, {}, {8}), (Members{1, 2, 8}));
 }
 
 EditMessage full_message() {
   EditMessage message;
   message.kind = EditMessage::Subject::kPromise;
-  message.from = 77;
+  message.from = numbered(77);
   message.epoch = 5;
   message.view = view_of({1, 2}).digest();
-  message.ballot = {4, 1};
-  message.promised = {5, 2};
-  message.proposal = ViewProposal{{3, 2}, {6, message.view, {1, 9}, {{9, "card"}}}};
-  message.dead = {2};
+  message.ballot = {4, numbered(1)};
+  message.promised = {5, numbered(2)};
+  message.proposal = ViewProposal{
+      {3, numbered(2)}, {6, message.view, numbered(Members{1, 9}), {{numbered(9), "card"}}}};
+  message.dead = {numbered(2)};
   message.text = "text";
   return message;
 }
@@ -236,10 +266,11 @@ TEST(ConsensusMessage, RefusesEveryPrefixAndSurvivesEveryChangedByte) {
 }
 
 TEST(ConsensusView, RefusesRepeatsAndStrangers) {
-  EXPECT_FALSE(View::decode(View{1, {}, {1, 1}, {}}.encode()).ok());
-  EXPECT_FALSE(View::decode(View{1, {}, {1}, {{2, ""}}}.encode()).ok());
+  EXPECT_FALSE(View::decode(View{1, {}, numbered(Members{1, 1}), {}}.encode()).ok());
+  EXPECT_FALSE(View::decode(View{1, {}, numbered(Members{1}), {{numbered(2), ""}}}.encode()).ok());
   EXPECT_FALSE(View::decode(View{1, {}, {}, {}}.encode()).ok());
-  EXPECT_NE((View{1, {}, {1}, {}}.digest()), (View{2, {}, {1}, {}}.digest()));
+  const View first{1, {}, numbered(Members{1}), {}}, second{2, {}, numbered(Members{1}), {}};
+  EXPECT_NE(first.digest(), second.digest());
 }
 
 }  // namespace

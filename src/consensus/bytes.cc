@@ -9,6 +9,7 @@ namespace tutti::consensus {
 namespace {
 
 constexpr size_t kNumberBytes = 8;
+constexpr size_t kMemberBytes = 3 * kNumberBytes;
 
 }  // namespace
 
@@ -16,6 +17,12 @@ void ByteWriter::number(uint64_t value) {
   uint8_t bytes[kNumberBytes];
   put_little(bytes, value, kNumberBytes);
   bytes_.append(reinterpret_cast<const char*>(bytes), kNumberBytes);
+}
+
+void ByteWriter::member(const MemberId& member) {
+  number(member.process.high);
+  number(member.process.low);
+  number(member.number);
 }
 
 void ByteWriter::digest(const Digest& digest) {
@@ -27,15 +34,15 @@ void ByteWriter::text(std::string_view text) {
   bytes_.append(text);
 }
 
-void ByteWriter::members(const std::vector<Member>& members) {
+void ByteWriter::members(const std::vector<MemberId>& members) {
   number(members.size());
-  for (const Member member : members) number(member);
+  for (const MemberId& id : members) member(id);
 }
 
 void ByteWriter::newcomers(const std::vector<Newcomer>& newcomers) {
   number(newcomers.size());
   for (const Newcomer& newcomer : newcomers) {
-    number(newcomer.member);
+    member(newcomer.member);
     text(newcomer.card);
   }
 }
@@ -52,6 +59,14 @@ uint64_t ByteReader::number() {
   const std::string_view bytes = take(kNumberBytes);
   if (bytes.empty()) return 0;
   return get_little(reinterpret_cast<const uint8_t*>(bytes.data()), kNumberBytes);
+}
+
+MemberId ByteReader::member() {
+  MemberId member;
+  member.process.high = number();
+  member.process.low = number();
+  member.number = static_cast<uint32_t>(number());
+  return member;
 }
 
 size_t ByteReader::count(size_t bytes_each) {
@@ -74,16 +89,16 @@ std::string ByteReader::text() {
   return std::string(take(sound_ ? static_cast<size_t>(bytes) : 0));
 }
 
-std::vector<Member> ByteReader::members() {
-  std::vector<Member> members(count(kNumberBytes));
-  for (Member& member : members) member = number();
+std::vector<MemberId> ByteReader::members() {
+  std::vector<MemberId> members(count(kMemberBytes));
+  for (MemberId& id : members) id = member();
   return members;
 }
 
 std::vector<Newcomer> ByteReader::newcomers() {
-  std::vector<Newcomer> newcomers(count(2 * kNumberBytes));
+  std::vector<Newcomer> newcomers(count(kMemberBytes + kNumberBytes));
   for (Newcomer& newcomer : newcomers) {
-    newcomer.member = number();
+    newcomer.member = member();
     newcomer.card = text();
   }
   return newcomers;

@@ -22,9 +22,10 @@ inline constexpr size_t kLongestText = size_t{1} << 16;
 class ByteWriter {
  public:
   void number(uint64_t value);
+  void member(const MemberId& member);
   void digest(const Digest& digest);
   void text(std::string_view text);
-  void members(const std::vector<Member>& members);
+  void members(const std::vector<MemberId>& members);
   void newcomers(const std::vector<Newcomer>& newcomers);
   std::string bytes() && { return std::move(bytes_); }
 
@@ -36,9 +37,10 @@ class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
   uint64_t number();
+  MemberId member();
   Digest digest();
   std::string text();
-  std::vector<Member> members();
+  std::vector<MemberId> members();
   std::vector<Newcomer> newcomers();
   /// Whether everything was there, and nothing is left.
   bool finished() const { return sound_ && left_.empty(); }

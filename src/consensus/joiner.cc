@@ -5,7 +5,7 @@
 
 namespace tutti::consensus {
 
-Joiner::Joiner(View present, Member self, std::string card, uint64_t retry)
+Joiner::Joiner(View present, MemberId self, std::string card, uint64_t retry)
     : present_(std::move(present)),
       view_(present_.digest()),
       self_(self),
@@ -20,7 +20,7 @@ void Joiner::tick(uint64_t now) {
   here.epoch = present_.epoch;
   here.view = view_;
   here.text = card_;
-  for (const Member member : present_.members) outbox_.push_back({member, here});
+  for (const MemberId member : present_.members) outbox_.push_back({member, here});
   wake_at_ = now + retry_;
 }
 

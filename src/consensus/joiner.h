@@ -16,7 +16,7 @@ namespace tutti::consensus {
 class Joiner {
  public:
   /// `card` is what the members need to reach this newcomer; `retry` ticks lie between two calls.
-  Joiner(View present, Member self, std::string card, uint64_t retry);
+  Joiner(View present, MemberId self, std::string card, uint64_t retry);
 
   void tick(uint64_t now);
   void receive(const EditMessage& message);
@@ -31,7 +31,7 @@ class Joiner {
  private:
   const View present_;
   const Digest view_;
-  const Member self_;
+  const MemberId self_;
   const std::string card_;
   const uint64_t retry_;
   uint64_t wake_at_ = 0;

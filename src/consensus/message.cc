@@ -7,13 +7,13 @@ namespace {
 
 void write_ballot(ByteWriter& out, const Ballot& ballot) {
   out.number(ballot.counter);
-  out.number(ballot.member);
+  out.member(ballot.member);
 }
 
 Ballot read_ballot(ByteReader& in) {
   Ballot ballot;
   ballot.counter = in.number();
-  ballot.member = in.number();
+  ballot.member = in.member();
   return ballot;
 }
 
@@ -22,7 +22,7 @@ Ballot read_ballot(ByteReader& in) {
 std::string EditMessage::encode() const {
   ByteWriter out;
   out.number(static_cast<uint64_t>(kind));
-  out.number(from);
+  out.member(from);
   out.number(epoch);
   out.digest(view);
   write_ballot(out, ballot);
@@ -45,7 +45,7 @@ Result<EditMessage> EditMessage::decode(std::string_view bytes) {
   const uint64_t kind = in.number();
   if (kind > static_cast<uint64_t>(Subject::kAdopted)) return malformed;
   message.kind = static_cast<Subject>(kind);
-  message.from = in.number();
+  message.from = in.member();
   message.epoch = static_cast<uint32_t>(in.number());
   message.view = in.digest();
   message.ballot = read_ballot(in);

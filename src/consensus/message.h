@@ -18,7 +18,7 @@ namespace tutti::consensus {
 /// Names one try of one member to have a view adopted. The member makes it unique.
 struct Ballot {
   uint64_t counter = 0;  // 0: none yet
-  Member member = 0;
+  MemberId member;
   auto operator<=>(const Ballot&) const = default;
 };
 
@@ -40,13 +40,13 @@ struct EditMessage {
     kAdopted,   // `proposal->view` is the next epoch
   };
   Subject kind = Subject::kHere;
-  Member from = 0;
+  MemberId from;
   uint32_t epoch = 0;  // the present one, whose members agree on its successor
   Digest view{};       // of the present epoch
   Ballot ballot;
   Ballot promised;
   std::optional<ViewProposal> proposal;
-  std::vector<Member> dead;
+  std::vector<MemberId> dead;
   std::string text;
 
   std::string encode() const;
@@ -55,7 +55,7 @@ struct EditMessage {
 };
 
 struct Envelope {
-  Member to = 0;
+  MemberId to;
   EditMessage message;
 };
 

@@ -5,27 +5,27 @@
 namespace tutti::consensus {
 namespace {
 
-bool majority(const std::vector<Member>& members, const std::set<Member>& answered) {
-  const Member least = *std::min_element(members.begin(), members.end());
+bool majority(const std::vector<MemberId>& members, const std::set<MemberId>& answered) {
+  const MemberId least = *std::min_element(members.begin(), members.end());
   size_t count = 0;
-  for (const Member member : members) count += answered.count(member);
+  for (const MemberId member : members) count += answered.count(member);
   if (2 * count == members.size()) return answered.count(least) > 0;
   return 2 * count > members.size();
 }
 
 }  // namespace
 
-bool Rules::decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
-                    const std::set<Member>& dead) const {
+bool Rules::decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
+                    const std::set<MemberId>& dead) const {
   if (answered.size() < wish.at_least) return false;
   if (wish.who == Wish::Leave::kNamed) {
-    for (const Member member : staying(wish, terms.previous)) {
+    for (const MemberId member : staying(wish, terms.previous)) {
       if (answered.count(member) == 0) return false;
     }
     return true;
   }
   if (terms.judge == Judge::kMajority) return majority(terms.previous.members, answered);
-  for (const Member member : terms.previous.members) {
+  for (const MemberId member : terms.previous.members) {
     if (answered.count(member) == 0 && dead.count(member) == 0) return false;
   }
   return true;
@@ -37,7 +37,7 @@ bool Rules::is_current(const Terms& terms, const Digest& view, const EditMessage
 }
 
 std::optional<View> Rules::bound_to(
-    const std::map<Member, std::optional<ViewProposal>>& promises) const {
+    const std::map<MemberId, std::optional<ViewProposal>>& promises) const {
   const ViewProposal* highest = nullptr;
   for (const auto& [member, accepted] : promises) {
     if (accepted && (highest == nullptr || highest->ballot < accepted->ballot)) {

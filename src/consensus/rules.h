@@ -26,7 +26,7 @@ enum class Judge : uint8_t {
 /// The terms on which a member agrees.
 struct Terms {
   View previous;
-  Member self = 0;
+  MemberId self;
   Judge judge = Judge::kMajority;
   uint64_t retry = 0;  // ticks after which an unanswered message is sent again; above 0
   uint64_t seed = 0;   // of the random delays between rivals
@@ -43,8 +43,8 @@ class Rules {
   ///    alive, and therefore asked, when an earlier one decided.
   ///  - kMajority: more than half of all members of the epoch, the dead counted as members. At
   ///    exactly half, the half with the least member.
-  virtual bool decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
-                       const std::set<Member>& dead) const;
+  virtual bool decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
+                       const std::set<MemberId>& dead) const;
 
   /// Whether a message is about this epoch, and from somebody who may send it.
   /// `view` is the digest of the present epoch.
@@ -53,7 +53,7 @@ class Rules {
   /// The view that a proposer must propose: that of the accepted proposal with the highest ballot,
   /// if there is one.
   virtual std::optional<View> bound_to(
-      const std::map<Member, std::optional<ViewProposal>>& promises) const;
+      const std::map<MemberId, std::optional<ViewProposal>>& promises) const;
 
   /// Ticks until a proposer that met a rival tries again.
   virtual uint64_t rival_delay(const Terms& terms, uint32_t tries, Prng& random) const;

@@ -9,18 +9,18 @@
 namespace tutti::consensus {
 namespace {
 
-bool contains(const std::vector<Member>& members, Member member) {
+bool contains(const std::vector<MemberId>& members, MemberId member) {
   return std::find(members.begin(), members.end(), member) != members.end();
 }
 
-bool has_repeats(std::vector<Member> members) {
+bool has_repeats(std::vector<MemberId> members) {
   std::sort(members.begin(), members.end());
   return std::adjacent_find(members.begin(), members.end()) != members.end();
 }
 
 }  // namespace
 
-bool View::holds(Member member) const { return contains(members, member); }
+bool View::holds(MemberId member) const { return contains(members, member); }
 
 Digest View::digest() const {
   const std::string bytes = encode();
@@ -53,12 +53,12 @@ Result<View> View::decode(std::string_view bytes) {
   return view;
 }
 
-std::vector<Member> next_order(const std::vector<Member>& previous,
-                               const std::vector<Member>& leaving,
-                               const std::vector<Member>& joining) {
-  std::vector<Member> order;
+std::vector<MemberId> next_order(const std::vector<MemberId>& previous,
+                               const std::vector<MemberId>& leaving,
+                               const std::vector<MemberId>& joining) {
+  std::vector<MemberId> order;
   size_t joined = 0;
-  for (const Member member : previous) {
+  for (const MemberId member : previous) {
     if (!contains(leaving, member)) {
       order.push_back(member);
     } else if (joined < joining.size()) {

@@ -15,19 +15,17 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/member_id.h"
 #include "src/base/status.h"
 
 namespace tutti::consensus {
-
-/// An id that a member keeps whatever its rank becomes (group::GroupView::members).
-using Member = uint64_t;
 
 /// 128 bits of a keyed-less hash over everything a view says.
 using Digest = std::array<uint8_t, 16>;
 
 /// A member that is not of the previous epoch, and what the others need to reach it.
 struct Newcomer {
-  Member member = 0;
+  MemberId member;
   std::string card;
   bool operator==(const Newcomer&) const = default;
 };
@@ -35,10 +33,10 @@ struct Newcomer {
 struct View {
   uint32_t epoch = 0;
   Digest previous{};                // of the view it was made from; zero for the first one
-  std::vector<Member> members;      // by rank
+  std::vector<MemberId> members;      // by rank
   std::vector<Newcomer> newcomers;  // the members that the previous view lacks
 
-  bool holds(Member member) const;
+  bool holds(MemberId member) const;
   Digest digest() const;
   std::string encode() const;
   static Result<View> decode(std::string_view bytes);
@@ -48,8 +46,8 @@ struct View {
 /// The order of the next epoch's members. A member that joins takes the place of one that leaves,
 /// the first of one list that of the first of the other, so everybody else keeps the rank it had.
 /// Where more leave than join, the ranks behind close up; where more join, they come last.
-std::vector<Member> next_order(const std::vector<Member>& previous,
-                               const std::vector<Member>& leaving,
-                               const std::vector<Member>& joining);
+std::vector<MemberId> next_order(const std::vector<MemberId>& previous,
+                               const std::vector<MemberId>& leaving,
+                               const std::vector<MemberId>& joining);
 
 }  // namespace tutti::consensus

@@ -7,12 +7,13 @@
 namespace tutti::consensus {
 namespace {
 
-bool among(const std::vector<Member>& members, Member member) {
+bool among(const std::vector<MemberId>& members, MemberId member) {
   return std::find(members.begin(), members.end(), member) != members.end();
 }
 
-Status check_members(const std::vector<Member>& named, const char* what) {
-  std::vector<Member> sorted = named;
+Status check_members(const std::vector<MemberId>& named, const char* what) {
+  std::vector<MemberId> sorted = named;
+  std::erase(sorted, kAnyNewcomer);
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return {};
   return Status::invalid_argument(std::string("an edit ") + what + " a member twice");
@@ -22,14 +23,14 @@ Status check_order(const Wish& wish, const View& previous) {
   if (wish.order.empty()) return {};
   if (Status status = check_members(wish.order, "lists"); !status.ok()) return status;
   size_t new_ones = 0;
-  for (const Member member : wish.order) {
+  for (const MemberId member : wish.order) {
     if (among(wish.leave, member)) {
       return Status::invalid_argument(
           "an edit lists a member that leaves as one of the next epoch");
     }
     if (!previous.holds(member)) ++new_ones;
   }
-  for (const Member member : previous.members) {
+  for (const MemberId member : previous.members) {
     if (among(wish.order, member) || among(wish.leave, member)) continue;
     return Status::invalid_argument(
         "an edit with an ordered list must say of every present member where it is or that it "
@@ -68,7 +69,7 @@ Status check(const Wish& wish, const View& previous) {
         "an edit that removes whoever is dead cannot name members, too");
   }
   if (Status status = check_members(wish.leave, "removes"); !status.ok()) return status;
-  for (const Member member : wish.leave) {
+  for (const MemberId member : wish.leave) {
     if (previous.holds(member)) continue;
     return Status::invalid_argument("an edit removes a member that is not of the group");
   }
@@ -83,9 +84,9 @@ Status check(const Wish& wish, const View& previous) {
   return check_order(wish, previous);
 }
 
-std::vector<Member> staying(const Wish& wish, const View& previous) {
-  std::vector<Member> stay;
-  for (const Member member : previous.members) {
+std::vector<MemberId> staying(const Wish& wish, const View& previous) {
+  std::vector<MemberId> stay;
+  for (const MemberId member : previous.members) {
     if (!among(wish.leave, member)) stay.push_back(member);
   }
   return stay;

@@ -13,6 +13,9 @@
 
 namespace tutti::consensus {
 
+/// No member's id: in Wish::order, the newcomer with the least id that is not listed yet.
+inline constexpr MemberId kAnyNewcomer{};
+
 /// Equal on all members that take part; a member whose wish differs is told so by name.
 struct Wish {
   enum class Leave : uint8_t {
@@ -20,9 +23,11 @@ struct Wish {
     kNamed,  // `leave`, alive or not; every member that stays must agree
   };
   Leave who = Leave::kDead;
-  std::vector<Member> leave;  // kNamed only
+  std::vector<MemberId> leave;  // kNamed only
   uint32_t join = 0;          // how many newcomers the edit waits for
-  std::vector<Member> order;  // if not empty: the next epoch's members by rank, kNamed only
+  // If not empty: the next epoch's members by rank, kNamed only. kAnyNewcomer stands where one
+  // comes whom the callers do not know by its id.
+  std::vector<MemberId> order;
   uint32_t at_least = 0;      // answers that the caller demands beyond what the rule does
 
   bool operator==(const Wish&) const = default;
@@ -35,6 +40,6 @@ struct Wish {
 Status check(const Wish& wish, const View& previous);
 
 /// The members that a named wish keeps; of the others, all.
-std::vector<Member> staying(const Wish& wish, const View& previous);
+std::vector<MemberId> staying(const Wish& wish, const View& previous);
 
 }  // namespace tutti::consensus

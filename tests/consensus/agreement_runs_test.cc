@@ -40,8 +40,8 @@ TEST(AgreementRuns, AreTheSameForTheSameSeed) {
 }
 
 struct MajorityOffByOne : Rules {
-  bool decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
-               const std::set<Member>& dead) const override {
+  bool decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
+               const std::set<MemberId>& dead) const override {
     if (wish.who == Wish::Leave::kNamed || terms.judge == Judge::kKernel) {
       return Rules::decides(terms, wish, answered, dead);
     }
@@ -50,8 +50,8 @@ struct MajorityOffByOne : Rules {
 };
 
 struct DeadAreNotCounted : Rules {
-  bool decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
-               const std::set<Member>& dead) const override {
+  bool decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
+               const std::set<MemberId>& dead) const override {
     if (wish.who == Wish::Leave::kNamed || terms.judge == Judge::kKernel) {
       return Rules::decides(terms, wish, answered, dead);
     }
@@ -61,8 +61,8 @@ struct DeadAreNotCounted : Rules {
 
 // Each side of a split takes the half that its own first answer lies in.
 struct TieByIterationOrder : Rules {
-  bool decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
-               const std::set<Member>& dead) const override {
+  bool decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
+               const std::set<MemberId>& dead) const override {
     if (wish.who == Wish::Leave::kNamed || terms.judge == Judge::kKernel ||
         2 * answered.size() != terms.previous.members.size()) {
       return Rules::decides(terms, wish, answered, dead);
@@ -77,7 +77,7 @@ struct StaleMessagesCount : Rules {
 
 struct AcceptedViewsAreForgotten : Rules {
   std::optional<View> bound_to(
-      const std::map<Member, std::optional<ViewProposal>>&) const override {
+      const std::map<MemberId, std::optional<ViewProposal>>&) const override {
     return std::nullopt;
   }
 };

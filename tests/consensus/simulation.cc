@@ -7,20 +7,20 @@ namespace tutti::consensus {
 namespace {
 
 constexpr uint64_t kFaultyTime = 30 * kSimulatedRetry;  // faults begin before this
-constexpr Member kFirstNewcomer = 1000;
+constexpr uint32_t kFirstNewcomer = 1000;
 
-Member pick(const View& view, Prng& random) {
+MemberId pick(const View& view, Prng& random) {
   return view.members[random.below(view.members.size())];
 }
 
-Wish draw_wish(const std::vector<Member>& members, uint32_t newcomers, Prng& random) {
+Wish draw_wish(const std::vector<MemberId>& members, uint32_t newcomers, Prng& random) {
   Wish wish;
   if (newcomers > 0 && random.below(2) == 0) {
     wish.join = 1 + static_cast<uint32_t>(random.below(newcomers));
   }
   if (random.below(4) != 0) return wish;
   wish.who = Wish::Leave::kNamed;
-  for (const Member member : members) {
+  for (const MemberId member : members) {
     const bool leaves = random.below(4) == 0 && wish.leave.size() + 1 < members.size();
     if (leaves) wish.leave.push_back(member);
   }
@@ -42,24 +42,25 @@ Scenario Scenario::draw(uint64_t seed) {
   scenario.loss = random.below(2) == 0 ? 0 : 0.4 * random.unit();
   scenario.splits = random.below(3) == 0;
   scenario.suspects = scenario.judge == Judge::kMajority && random.below(4) == 0;
-  std::vector<Member> members;
-  for (Member member = 0; member < scenario.members; ++member) members.push_back(member);
+  std::vector<MemberId> members;
+  for (uint32_t i = 0; i < scenario.members; ++i) members.push_back(numbered(i));
   scenario.wish = draw_wish(members, scenario.newcomers, random);
   return scenario;
 }
 
 Simulation::Simulation(const Scenario& scenario, const Rules& rules)
     : scenario_(scenario), rules_(rules), random_(scenario.seed ^ 0x51a7) {
-  for (Member member = 0; member < scenario.members; ++member) first_.members.push_back(member);
+  for (uint32_t i = 0; i < scenario.members; ++i) first_.members.push_back(numbered(i));
   // Ranks in another order than ids, so that the least member is not always rank 0.
   for (size_t i = first_.members.size(); i > 1; --i) {
     std::swap(first_.members[i - 1], first_.members[random_.below(i)]);
   }
   present_[0] = first_;
-  for (const Member member : first_.members) nodes_[member];
-  for (Member i = 0; i < scenario.newcomers; ++i) {
-    nodes_[kFirstNewcomer + i].joiner = std::make_unique<Joiner>(
-        first_, kFirstNewcomer + i, "card " + std::to_string(i), kSimulatedRetry);
+  for (const MemberId member : first_.members) nodes_[member];
+  for (uint32_t i = 0; i < scenario.newcomers; ++i) {
+    const MemberId newcomer = numbered(kFirstNewcomer + i);
+    nodes_[newcomer].joiner = std::make_unique<Joiner>(
+        first_, newcomer, "card " + std::to_string(i), kSimulatedRetry);
   }
   plan_faults();
 }
@@ -67,7 +68,7 @@ Simulation::Simulation(const Scenario& scenario, const Rules& rules)
 void Simulation::plan_faults() {
   constexpr uint64_t kMostSteps = 60, kSpread = 6 * kSimulatedRetry;
   for (auto& [member, node] : nodes_) {
-    put({random_.below(kSpread), 0, Event::Kind::kBegin, member, 0, nullptr});
+    put({random_.below(kSpread), 0, Event::Kind::kBegin, member, {}, nullptr});
   }
   for (uint32_t i = 0; i < scenario_.deaths; ++i) {
     nodes_[pick(first_, random_)].steps_to_live = random_.below(kMostSteps);
@@ -79,7 +80,7 @@ void Simulation::plan_faults() {
     }
   }
   if (scenario_.suspects) {
-    const Member suspect = pick(first_, random_);
+    const MemberId suspect = pick(first_, random_);
     suspected_.insert(suspect);
     for (const auto& [member, node] : nodes_) {
       if (member == suspect || random_.below(2) == 0) continue;
@@ -87,7 +88,7 @@ void Simulation::plan_faults() {
     }
   }
   last_fault_ = random_.below(kFaultyTime);
-  put({last_fault_, 0, Event::Kind::kHeal, 0, 0, nullptr});
+  put({last_fault_, 0, Event::Kind::kHeal, {}, {}, nullptr});
 }
 
 void Simulation::put(Event event) {
@@ -136,7 +137,7 @@ void Simulation::handle(const Event& event) {
   after_step(event.node);
 }
 
-void Simulation::begin(Member member) {
+void Simulation::begin(MemberId member) {
   Node& node = nodes_[member];
   if (node.joiner) {
     node.joiner->tick(now_);
@@ -145,12 +146,12 @@ void Simulation::begin(Member member) {
   if (node.edits.empty()) begin_edit(member, first_);
 }
 
-void Simulation::begin_edit(Member member, const View& present) {
+void Simulation::begin_edit(MemberId member, const View& present) {
   const Wish wish = present.epoch == 0 ? scenario_.wish : Wish{};
   const auto& leave = wish.leave;
   if (std::find(leave.begin(), leave.end(), member) != leave.end()) return;
   Terms terms{present, member, scenario_.judge, kSimulatedRetry,
-              scenario_.seed * 31 + member * 7 + present.epoch};
+              scenario_.seed * 31 + uint64_t{member.number} * 7 + present.epoch};
   Node& node = nodes_[member];
   node.edits.push_back(std::make_unique<Agreement>(std::move(terms), rules_));
   const Status status = node.edits.back()->begin(wish, now_);
@@ -171,7 +172,7 @@ void Simulation::deliver(Node& node, const EditMessage& message) {
 }
 
 // A member that dies may have sent some of what it had to say.
-void Simulation::after_step(Member member) {
+void Simulation::after_step(MemberId member) {
   inspect(member);
   Node& node = nodes_[member];
   std::vector<Envelope> envelopes;
@@ -193,18 +194,18 @@ void Simulation::after_step(Member member) {
     return;
   }
   if (wake != Agreement::kNever) {
-    put({std::max(wake, now_ + 1), 0, Event::Kind::kTick, member, 0, nullptr});
+    put({std::max(wake, now_ + 1), 0, Event::Kind::kTick, member, {}, nullptr});
   }
 }
 
-void Simulation::send_all(Member from, std::vector<Envelope> envelopes, size_t limit) {
+void Simulation::send_all(MemberId from, std::vector<Envelope> envelopes, size_t limit) {
   for (Envelope& envelope : envelopes) {
     if (limit-- == 0) return;
     send(from, std::move(envelope));
   }
 }
 
-void Simulation::send(Member from, Envelope envelope) {
+void Simulation::send(MemberId from, Envelope envelope) {
   constexpr uint64_t kLongDelay = 8 * kSimulatedRetry;
   if (nodes_.count(envelope.to) == 0) {
     fail("a message goes to a member that nobody has named");
@@ -213,24 +214,25 @@ void Simulation::send(Member from, Envelope envelope) {
   const bool cut = split_ && one_side_.count(from) != one_side_.count(envelope.to);
   if (cut || (!healed_ && random_.unit() < scenario_.loss)) return;
   const auto message = std::make_shared<const EditMessage>(std::move(envelope.message));
-  trace_ = (trace_ ^ (now_ * 31 + from * 7 + envelope.to * 3 + message->ballot.counter * 1009 +
+  trace_ = (trace_ ^ (now_ * 31 + uint64_t{from.number} * 7 + uint64_t{envelope.to.number} * 3 +
+                      message->ballot.counter * 1009 +
                       static_cast<uint64_t>(message->kind))) *
            0x100000001b3;
   const uint64_t copies = !healed_ && random_.below(8) == 0 ? 2 : 1;
   for (uint64_t i = 0; i < copies; ++i) {
     const bool late = !healed_ && random_.below(10) == 0;
     const uint64_t delay = 1 + random_.below(late ? kLongDelay : kSimulatedDelay);
-    put({now_ + delay, 0, Event::Kind::kDeliver, envelope.to, 0, message});
+    put({now_ + delay, 0, Event::Kind::kDeliver, envelope.to, {}, message});
   }
 }
 
-void Simulation::kill(Member member) {
+void Simulation::kill(MemberId member) {
   nodes_[member].dead = true;
   last_fault_ = std::max(last_fault_, now_);
   notice_deaths_of(member);
 }
 
-void Simulation::notice_deaths_of(Member member) {
+void Simulation::notice_deaths_of(MemberId member) {
   constexpr uint64_t kNoticed = 3 * kSimulatedRetry;
   for (const auto& [other, node] : nodes_) {
     if (other == member || node.dead) continue;
@@ -239,7 +241,7 @@ void Simulation::notice_deaths_of(Member member) {
 }
 
 // Looks at what a member has adopted, and lets it begin the next edit.
-void Simulation::inspect(Member member) {
+void Simulation::inspect(MemberId member) {
   Node& node = nodes_[member];
   if (node.joiner && node.joiner->adopted()) {
     const View& view = *node.joiner->adopted();
@@ -269,7 +271,7 @@ void Simulation::judge_view(const View& view, const View& previous, const Wish& 
     return;
   }
   size_t joined = 0;
-  for (const Member member : view.members) {
+  for (const MemberId member : view.members) {
     if (previous.holds(member)) continue;
     ++joined;
     if (nodes_.count(member) == 0 || !nodes_[member].joiner) fail("a stranger has joined");
@@ -277,7 +279,7 @@ void Simulation::judge_view(const View& view, const View& previous, const Wish& 
   if (joined != wish.join || view.newcomers.size() != joined) {
     fail("another number has joined than was wanted");
   }
-  for (const Member member : previous.members) {
+  for (const MemberId member : previous.members) {
     if (view.holds(member)) continue;
     const auto& leave = wish.leave;
     const bool named = std::find(leave.begin(), leave.end(), member) != leave.end();
@@ -288,14 +290,14 @@ void Simulation::judge_view(const View& view, const View& previous, const Wish& 
 
 // Suspected members count as dead here: others do not ask them.
 bool Simulation::can_decide(const View& present, const Wish& wish) const {
-  std::set<Member> alive, dead;
+  std::set<MemberId> alive, dead;
   uint32_t newcomers = 0;
-  for (const Member member : present.members) {
+  for (const MemberId member : present.members) {
     const bool gone = nodes_.at(member).dead || suspected_.count(member) != 0;
     (gone ? dead : alive).insert(member);
   }
   for (const auto& [member, node] : nodes_) newcomers += node.joiner && !node.dead ? 1 : 0;
-  const Terms terms{present, 0, scenario_.judge, 1, 0};
+  const Terms terms{present, {}, scenario_.judge, 1, 0};
   return !alive.empty() && newcomers >= wish.join && Rules().decides(terms, wish, alive, dead);
 }
 
@@ -307,12 +309,12 @@ void Simulation::judge_end() {
     if (!can_decide(present->second, wish)) return;
     // A newcomer takes part in no later edit of this simulation.
     if (epoch > 0 && !present->second.newcomers.empty()) return;
-    for (const Member member : staying(wish, present->second)) {
+    for (const MemberId member : staying(wish, present->second)) {
       const Node& node = nodes_.at(member);
       if (node.dead || suspected_.count(member) != 0) continue;
       const bool decided = node.edits.size() > epoch && node.edits[epoch]->adopted();
       if (!decided) {
-        fail("member " + std::to_string(member) + " has not decided epoch " +
+        fail("member " + std::to_string(member.number) + " has not decided epoch " +
              std::to_string(epoch + 1) + " long after the last fault");
         return;
       }

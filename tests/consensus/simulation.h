@@ -16,6 +16,7 @@
 #include "src/consensus/agreement.h"
 #include "src/consensus/joiner.h"
 #include "src/consensus/rules.h"
+#include "tests/consensus/numbered.h"
 
 namespace tutti::consensus {
 
@@ -63,8 +64,8 @@ class Simulation {
     uint64_t time = 0;
     uint64_t number = 0;  // of equal times, the first that was made
     Kind kind = Kind::kTick;
-    Member node = 0;
-    Member about = 0;  // kNotice
+    MemberId node;
+    MemberId about;  // kNotice
     std::shared_ptr<const EditMessage> message;
   };
   struct Later {
@@ -76,15 +77,15 @@ class Simulation {
   void plan_faults();
   void put(Event event);
   void handle(const Event& event);
-  void begin(Member member);
-  void begin_edit(Member member, const View& present);
+  void begin(MemberId member);
+  void begin_edit(MemberId member, const View& present);
   void deliver(Node& node, const EditMessage& message);
-  void after_step(Member member);
-  void send_all(Member from, std::vector<Envelope> envelopes, size_t limit);
-  void send(Member from, Envelope envelope);
-  void kill(Member member);
-  void notice_deaths_of(Member member);
-  void inspect(Member member);
+  void after_step(MemberId member);
+  void send_all(MemberId from, std::vector<Envelope> envelopes, size_t limit);
+  void send(MemberId from, Envelope envelope);
+  void kill(MemberId member);
+  void notice_deaths_of(MemberId member);
+  void inspect(MemberId member);
   void judge_view(const View& view, const View& previous, const Wish& wish);
   void judge_end();
   bool can_decide(const View& present, const Wish& wish) const;
@@ -94,11 +95,11 @@ class Simulation {
   const Rules& rules_;
   Prng random_;
   View first_;
-  std::map<Member, Node> nodes_;
+  std::map<MemberId, Node> nodes_;
   std::map<uint32_t, View> adopted_;  // by epoch: what the first one adopted
   std::map<uint32_t, View> present_;  // by epoch that the view begins
-  std::set<Member> suspected_;
-  std::set<Member> one_side_;  // while the network is split
+  std::set<MemberId> suspected_;
+  std::set<MemberId> one_side_;  // while the network is split
   bool healed_ = false;
   bool split_ = false;
   uint64_t now_ = 0;
