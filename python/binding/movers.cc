@@ -1,6 +1,6 @@
 // Objects that move data by plans: exchanges, counters, rows of experts, buckets.
 //
-// Owns: each object keeps its communicator's Python object alive; the communicator must be open
+// Owns: each object keeps its communicator's Python object alive; the communicator should be open
 //       until the object is gone. Objects whose end waits for other ranks let Python go on
 //       meanwhile, since those ranks may be threads of it.
 #include <nanobind/stl/optional.h>
@@ -205,6 +205,15 @@ Give it a communicator of its own. Every rank posts the same layers in the same 
       .def_prop_ro("exchanges", &Sync::exchanges, "How many there were.");
 }
 
+/// Ends what is part of a communicator. One that has been closed must not be touched again, so what
+/// outlives it is left to the end of the process.
+template <class Part>
+void end(const Communicator& comm, std::unique_ptr<Part>& part) {
+  nb::gil_scoped_release released;
+  if (!comm.open()) static_cast<void>(part.release());
+  part.reset();
+}
+
 /// Rows of experts: the runtime's class, with buffers that are checked.
 class Rows {
  public:
@@ -220,10 +229,7 @@ class Rows {
     });
   }
 
-  ~Rows() {
-    nb::gil_scoped_release released;
-    rows_.reset();
-  }
+  ~Rows() { end(comm_, rows_); }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
@@ -233,6 +239,12 @@ class Rows {
     comm_.handle();
     comm_.run([&] { rows_->dispatch(index, counts, from.data); });
   }
+
+  void prepare(const DispatchIndex& index, const Counts& counts) {
+    comm_.handle();
+    comm_.run([&] { rows_->prepare(index, counts); });
+  }
+  void release() { rows_->release(); }
 
   void combine(const DispatchIndex& index, nb::handle results) {
     const Buffer to = writable(results, "RowDispatch", "results");
@@ -295,6 +307,11 @@ elements. Making it is collective.
                    "This rank's rows, by expert, in place: results are written over them. Bytes, "
                    "where the type is none of numpy's.")
       .def_prop_ro("offsets", &Rows::offsets, "Where each of this rank's experts begins.")
+      .def("prepare", &Rows::prepare, "index"_a, "counts"_a,
+           "Opens the window for results without rows having been sent, as gradients need it; "
+           "`rows` is then written, and combine() follows.")
+      .def("release", &Rows::release,
+           "The rows have been copied out of the window: another dispatch() may follow.")
       .def("combine", &Rows::combine, "index"_a, "results"_a,
            "`results` gets index.rows rows, in the order of the index.");
 }
@@ -310,10 +327,7 @@ class Bucket {
     comm_.run([&] { buffer_ = std::make_unique<BucketBuffer>(handle, plan, type_); });
   }
 
-  ~Bucket() {
-    nb::gil_scoped_release released;
-    buffer_.reset();
-  }
+  ~Bucket() { end(comm_, buffer_); }
   Bucket(const Bucket&) = delete;
   Bucket& operator=(const Bucket&) = delete;
 

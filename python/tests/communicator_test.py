@@ -188,6 +188,15 @@ class Ends(unittest.TestCase):
         self.assertEqual(tutti.run(main, 4), [([1], None, [3.0]), ([1], 3, [3.0]), ([5], 3, [3.0]),
                                               ([5], 3)])
 
+    def test_registered_memory_outlives_its_communicator(self):
+        def main(comm):
+            x = tutti.RegisteredMemory(comm, 1 << 16).bytes.view("float64")
+            x[:] = comm.rank
+            comm.all_reduce(x)
+            comm.close()
+            return x.sum()
+        self.assertEqual(tutti.run(main, 2), [8192.0] * 2)
+
     def test_borrowed_handles_stay_open(self):
         def main(comm):
             other = tutti.Communicator.from_handle(comm.handle)

@@ -14,7 +14,7 @@ place.find("numpy")
 import tutti  # noqa: E402
 import tutti._core  # noqa: E402
 
-NEED_TORCH = "tutti.torch"
+NEED_TORCH = "tutti.torch"  # torch_docstrings_test.py runs these
 
 
 def modules():

@@ -9,7 +9,7 @@ import os
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-EXAMPLES = os.path.join(ROOT, "python", "examples")
+EXAMPLES = os.path.join(ROOT, "examples")
 SKIPPED = 77
 
 

@@ -209,6 +209,29 @@ TEST(RuntimeRowDispatch, RefusesTogetherWhatDoesNotFit) {
   });
 }
 
+// As a backward pass does: rows are copied out, and later results come without having been sent.
+TEST(RuntimeRowDispatch, FetchesResultsThatWerePreparedFor) {
+  run_ranks(2, [](tuttiComm_t comm, int rank) {
+    RowDispatch rows(comm, 2, 4, Bytes(4));
+    const DispatchIndex index = build_index(Ids{0, 1}, 1, 2), other = build_index(Ids{1, 0}, 1, 2);
+    const Counts counts{2, {1, 1, 1, 1}, {2, 2}};
+    const float x[2] = {1, 2};
+    float out[2] = {};
+    for (int i = 0; i < 3; ++i) {
+      rows.dispatch(i % 2 == 0 ? index : other, counts, x);
+      rows.release();
+      EXPECT_REFUSED(rows.combine(index, out), "prepare() first");
+    }
+    rows.prepare(index, counts);
+    EXPECT_REFUSED(rows.combine(other, out), "not the one whose rows");
+    static_cast<float*>(rows.rows())[0] = float(10 * rank);
+    static_cast<float*>(rows.rows())[1] = float(10 * rank + 1);
+    rows.combine(index, out);
+    EXPECT_EQ(out[0], float(rank));       // of rank 0, from its rows by source
+    EXPECT_EQ(out[1], float(10 + rank));  // of rank 1
+  });
+}
+
 void expect_layer_equals_one_process(int etp, int ep, int64_t capacity) {
   constexpr int kExperts = 8, kWidth = 3, kK = 2;
   const int ranks = etp * ep;

@@ -55,8 +55,7 @@ int64_t RowDispatch::place_of(const Counts& counts, int expert, int source) cons
   return place;
 }
 
-void RowDispatch::dispatch(const DispatchIndex& index, const Counts& counts, const void* x) {
-  require(!dispatched_, "rows were dispatched and not combined; combine() first");
+void RowDispatch::place(const DispatchIndex& index, const Counts& counts) {
   require(
       index.experts == experts_ && std::ssize(counts.sums) == experts_ && counts.ranks == ranks_,
       "index and counts are for ", index.experts, " and ", counts.sums.size(), " experts of ",
@@ -79,7 +78,20 @@ void RowDispatch::dispatch(const DispatchIndex& index, const Counts& counts, con
   for (int e = rank_ * each; e < (rank_ + 1) * each; ++e) {
     offsets_.push_back(offsets_.back() + counts.sums[at(e)]);
   }
+}
+
+void RowDispatch::prepare(const DispatchIndex& index, const Counts& counts) {
+  place(index, counts);
   expect_success(tuttiBarrier(comm_, tuttiBlocking()), comm_, "tuttiBarrier");
+  index_print_ = print_of(index);
+  dispatched_ = true;
+}
+
+void RowDispatch::dispatch(const DispatchIndex& index, const Counts& counts, const void* x) {
+  require(!dispatched_, "rows were dispatched and not combined; combine() first");
+  place(index, counts);
+  expect_success(tuttiBarrier(comm_, tuttiBlocking()), comm_, "tuttiBarrier");
+  const int each = experts_ / ranks_;
   // Each rank begins with its own experts, so that not all of them write to rank 0 first.
   for (int i = 0; i < experts_; ++i) {
     put_rows(index, (rank_ * each + i) % experts_, static_cast<const std::byte*>(x));
@@ -125,7 +137,7 @@ void RowDispatch::signal_and_wait(uint32_t signal) {
 }
 
 void RowDispatch::combine(const DispatchIndex& index, void* results) {
-  require(dispatched_, "there is nothing to combine; dispatch() first");
+  require(dispatched_, "there is nothing to combine; dispatch() or prepare() first");
   require(index.experts == experts_, "the index is for ", index.experts, " experts, not ",
           experts_);
   require(

@@ -8,9 +8,9 @@
 //
 // Units:    rows of `row` bytes. Expert e lives on rank e / (experts / ranks).
 // Owns:     a window with room for `capacity` rows; results of combine() are the caller's memory.
-// Ordering: collective, its making and its end included; dispatch(), then combine(), then
-//           dispatch() again. dispatch() begins with a barrier, so nobody writes rows that somebody
-//           still reads.
+// Ordering: collective, its making and its end included; dispatch() or prepare(), then combine() or
+//           release(), then the next one. Both begin with a barrier, so nobody writes rows that
+//           somebody still reads.
 // Threads:  one at a time, as the communicator.
 // Errors:   throws Error. Counts are known to all ranks, so that where rows do not fit all ranks
 //           say so before anything is sent.
@@ -46,6 +46,13 @@ class TUTTI_RUNTIME_API RowDispatch {
   /// (counters.h).
   void dispatch(const DispatchIndex& index, const Counts& counts, const void* x);
 
+  /// Opens the window for results that experts write without having been sent rows, as gradients do
+  /// in a backward pass: combine() of this index follows. Nothing is sent. Rows that were
+  /// dispatched before are given up.
+  void prepare(const DispatchIndex& index, const Counts& counts);
+  /// The rows have been copied out of the window: dispatch() may follow without a combine().
+  void release() { dispatched_ = false; }
+
   /// This rank's rows: by expert, then source rank, then the source's token order. Experts write
   /// their results over them.
   void* rows() const { return memory_; }
@@ -59,6 +66,7 @@ class TUTTI_RUNTIME_API RowDispatch {
   const RowCounters& counters() const { return counters_; }
 
  private:
+  void place(const DispatchIndex& index, const Counts& counts);
   int home_of(int expert) const { return expert / (experts_ / ranks_); }
   int64_t place_of(const Counts& counts, int expert, int source) const;
   void put_rows(const DispatchIndex& index, int expert, const std::byte* x);
