@@ -23,7 +23,7 @@
 #include "src/base/turns.h"
 #include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/watch.h"
-#include "src/exec/device.h"
+#include "src/exec/device_memory.h"
 #include "src/transport/arena.h"
 #include "src/transport/endpoint.h"
 

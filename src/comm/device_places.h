@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "src/comm/request.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 #include "src/plan/match.h"
 
 namespace tutti::comm {

@@ -1,9 +1,9 @@
 // Why a communicator has failed: kept in one place, whoever finds it out.
 //
 // The call that runs may find it (exec::CallState::fail): it tells the peers at once, and this
-// object when it ends (CallFrame). The watch of peers, a device's sentry, the end of a window and
-// the user's abort, from any thread, find it too: this object then tells the call that runs, which
-// looks now and then, and every call that begins later.
+// object when it ends (CallFrame). The watch of peers, the watchdog of devices, the end of a window
+// and the user's abort, from any thread, find it too: this object then tells the call that runs,
+// which looks now and then, and every call that begins later.
 //
 // The first failure stays. While a rank leaves, some things end its last call and are no failure
 // (begin_leaving()).

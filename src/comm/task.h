@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/comm/communicator.h"
-#include "src/exec/device.h"
+#include "src/exec/staging.h"
 
 namespace tutti::comm {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/io.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 
 namespace tutti::engines::cuda {
 

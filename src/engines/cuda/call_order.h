@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 
 namespace tutti::engines::cuda {
 

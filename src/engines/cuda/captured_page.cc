@@ -10,6 +10,12 @@
 namespace tutti::engines::cuda {
 
 using drivers::cuda::CUdeviceptr;
+using streams::CapturedMemory;
+using streams::CapturedPage;
+using streams::CapturedPairWords;
+using streams::CapturedWord;
+
+static_assert(sizeof(CapturedPage::SharedLine) == CapturedPairs::kWordBytes);
 
 Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
                                           const exec::DeviceRankOptions& options) {
@@ -34,23 +40,15 @@ Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
   return made;
 }
 
-uint64_t CapturedPages::word_bytes() const {
-  return exec::ArenaLayout::page(sizeof(CapturedPage) + ranks() * sizeof(CapturedPairWords));
-}
-
-uint64_t CapturedPages::bytes() const {
-  return word_bytes() + exec::ArenaLayout::page(2 * ranks() * exec::ArenaLayout::kTransferLogBytes);
-}
-
-// All slots are free.
 Status CapturedPages::make(const exec::DeviceRankOptions& options) {
   const auto self = static_cast<size_t>(options.rank);
-  Result<transport::Arena> arena = transport::Arena::create("tutti-graphs", bytes());
+  Result<transport::Arena> arena =
+      transport::Arena::create("tutti-graphs", CapturedMemory::bytes(ranks()));
   if (!arena.ok()) return arena.status();
   arenas_[self] = std::move(arena).value();
-  for (size_t peer = 0; peer < ranks(); ++peer) {
-    for (CapturedPage::SharedLine& word : pair(self, peer).empty) word.value.store(1);
-  }
+  std::vector<std::byte*> bases(ranks());
+  bases[self] = arenas_[self].data();
+  CapturedMemory(std::move(bases)).free_slots(self);
   return give_to_all(options, arenas_[self].fd());
 }
 
@@ -59,17 +57,22 @@ Status CapturedPages::import(size_t self, Descriptors& descriptors) {
     if (rank == self) continue;
     Result<Fd>& descriptor = descriptors[rank];
     if (!descriptor.ok()) return descriptor.status();
-    Result<transport::Arena> arena = transport::Arena::adopt(descriptor.value().release(), bytes());
+    Result<transport::Arena> arena =
+        transport::Arena::adopt(descriptor.value().release(), CapturedMemory::bytes(ranks()));
     if (!arena.ok()) return arena.status();
     arenas_[rank] = std::move(arena).value();
     arenas_[rank].close_descriptor();
   }
+  std::vector<std::byte*> bases;
+  for (const transport::Arena& arena : arenas_) bases.push_back(arena.data());
+  memory_ = CapturedMemory(std::move(bases));
   return {};
 }
 
 Status CapturedPages::register_all(const drivers::cuda::Cuda& cuda) {
   for (const transport::Arena& arena : arenas_) {
-    auto registered = drivers::cuda::RegisteredMemory::create(cuda, arena.data(), word_bytes());
+    auto registered = drivers::cuda::RegisteredMemory::create(cuda, arena.data(),
+                                                              CapturedMemory::word_bytes(ranks()));
     if (!registered.ok()) return registered.status();
     registered_.push_back(std::move(registered).value());
   }
@@ -83,10 +86,6 @@ CUdeviceptr CapturedPages::word(size_t rank, CapturedWord word) const {
 
 CUdeviceptr CapturedPages::over(size_t rank) const {
   return registered_[rank].address() + offsetof(CapturedPage, over);
-}
-
-exec::TransferLog::CalledEntry* CapturedPages::transfers(size_t rank) const {
-  return reinterpret_cast<exec::TransferLog::CalledEntry*>(arenas_[rank].data() + word_bytes());
 }
 
 PairAddresses CapturedPages::with_words(PairAddresses slots) const {

@@ -13,7 +13,7 @@
 // same slots in the same order: each graph begins with the first one, whatever lay there last.
 // captured_pairs_test.cc looks at every order of the steps of several ranks and runs.
 //
-// The words lie with the rank whose streams wait for them (captured_page.h), so a rank that has
+// The words lie with the rank whose streams wait for them (captured_memory.h), so a rank that has
 // failed lets its own streams go on, and nobody else's.
 //
 // Threads, contexts, errors: as PairStreams.
@@ -24,14 +24,14 @@
 #include <vector>
 
 #include "src/engines/cuda/pair_streams.h"
+#include "src/engines/streams/captured_words.h"
 
 namespace tutti::engines::cuda {
 
-/// The pairs of one capture. Of their addresses, `own` and `other` are the first of kSlots words
-/// that are kWordBytes apart.
+/// The pairs of one capture. Of their addresses, `own` and `other` are the first of kCapturedSlots
+/// words that are kWordBytes apart.
 class CapturedPairs final : public PairStreams {
  public:
-  static constexpr uint64_t kSlots = 2;
   static constexpr uint64_t kWordBytes = exec::kLineBytes;
   using PairStreams::PairStreams;
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "src/drivers/cuda/software_device_test.h"
-#include "src/engines/cuda/orders_test.h"
+#include "src/engines/streams/orders_test.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -50,11 +50,12 @@ drivers::cuda::CUresult record_copy(CUdeviceptr target, CUdeviceptr source, size
 /// The words of `rank` with `peer`: those of slots that are full, behind them those that are empty.
 CUdeviceptr words_of(uint64_t rank, uint64_t peer, bool empty) {
   const uint64_t pair = rank * 16 + peer;
-  return kWords + (2 * pair + (empty ? 1 : 0)) * CapturedPairs::kSlots * CapturedPairs::kWordBytes;
+  return kWords +
+         (2 * pair + (empty ? 1 : 0)) * streams::kCapturedSlots * CapturedPairs::kWordBytes;
 }
 
 CUdeviceptr slots_of(uint64_t source, uint64_t target) {
-  return kSlots + (source * 16 + target) * CapturedPairs::kSlots * kSlotBytes;
+  return kSlots + (source * 16 + target) * streams::kCapturedSlots * kSlotBytes;
 }
 
 PairAddresses addresses_of(uint32_t rank, uint32_t ranks, uint64_t slots) {
@@ -94,7 +95,7 @@ class Explorer {
     State state{std::vector<size_t>(lines_.size(), 0), std::vector<uint64_t>(places_.size(), 0)};
     for (const auto& [at, place] : places_) {
       const bool is_word = at < kSlots;
-      const uint64_t line = (at - kWords) / CapturedPairs::kWordBytes / CapturedPairs::kSlots;
+      const uint64_t line = (at - kWords) / CapturedPairs::kWordBytes / streams::kCapturedSlots;
       if (is_word && line % 2 == 1) state.values[place] = 1;  // all slots are free
     }
     orders_.visit(
@@ -120,7 +121,7 @@ class Explorer {
       std::map<uint64_t, uint64_t> of_way;
       for (Step& step : line) {
         if (step.kind != Step::kCopy) continue;
-        const uint64_t pair = (slot_in(step) - kSlots) / kSlotBytes / CapturedPairs::kSlots;
+        const uint64_t pair = (slot_in(step) - kSlots) / kSlotBytes / streams::kCapturedSlots;
         step.value = ++of_way[2 * pair + (sends(step) ? 1 : 0)];
       }
     }
@@ -146,7 +147,7 @@ class Explorer {
 
   std::vector<Steps> lines_;
   std::map<CUdeviceptr, size_t> places_;
-  Orders<State> orders_;
+  streams::Orders<State> orders_;
 };
 
 using Change = std::function<void(Steps&)>;
@@ -181,7 +182,7 @@ class CapturedPairsOfRanks : public drivers::cuda::OnSoftwareDevice {
   drivers::cuda::Cuda fake_;
 };
 
-constexpr uint64_t kTwo = CapturedPairs::kSlots;
+constexpr uint64_t kTwo = streams::kCapturedSlots;
 
 /// Two ranks that exchange three pieces each way in one group.
 std::vector<Groups> exchange(uint64_t pieces) {

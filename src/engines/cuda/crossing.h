@@ -19,7 +19,7 @@
 
 #include "src/drivers/cuda/memory.h"
 #include "src/drivers/cuda/stream.h"
-#include "src/exec/device.h"
+#include "src/exec/staging.h"
 
 namespace tutti::engines::cuda {
 

@@ -12,11 +12,10 @@
 #include "src/engines/cuda/ring_parts.h"
 
 namespace tutti::engines::cuda {
-namespace {
 
-/// Added to a counter's value: no call reaches it, and the cyclic comparison still takes it for
-/// greater.
-constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
+using streams::Watchdog;
+
+namespace {
 
 constexpr std::string_view kFolds = "folds", kFailed = "failed ";
 
@@ -45,13 +44,6 @@ Result<FoldKernels> load_kernels(const drivers::cuda::Cuda& cuda,
   return mine;
 }
 
-std::vector<exec::TransferLog::CalledEntry*> entries_of(
-    const std::vector<exec::ArenaView>& arenas) {
-  std::vector<exec::TransferLog::CalledEntry*> entries;
-  for (const exec::ArenaView& arena : arenas) entries.push_back(arena.device_transfers(0, false));
-  return entries;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cuda::Cuda& cuda,
@@ -73,20 +65,18 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   std::unique_ptr<CudaDeviceRank> made(new CudaDeviceRank(
       cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
   made->beside_.emplace(std::move(beside).value());
-  made->take_graphs(std::move(pages).value());
-  if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
+  if (Status status = made->take_graphs(std::move(pages).value()); !status.ok()) return status;
+  if (Status status = Watchdog::get().watch(made->calls_); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
 }
 
-void CudaDeviceRank::take_graphs(CapturedPages pages) {
-  CapturedOwner owner;
-  owner.failure = [this] { return options_.failure(); };
-  owner.fail = [this](Status why, diagnosis::Cause cause) { give_up(std::move(why), cause); };
-  owner.publish = [this] { publish_failure(); };
+Status CudaDeviceRank::take_graphs(CapturedPages pages) {
   captured_ = std::make_shared<CapturedCalls>(
       cuda_, context_, options_,
-      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_, addresses(),
+      CapturedCalls::Parts{std::move(pages), calls_.owner(), kernels_, addresses(),
                            ring_->captured_slots()});
+  calls_.compare_also(captured_->comparison());
+  return captured_->watch();
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
@@ -94,7 +84,6 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
                                Result<FoldKernels> kernels)
     : cuda_(cuda),
       options_(std::move(options)),
-      rank_(static_cast<size_t>(options_.rank)),
       context_(context),
       ring_(std::move(ring)),
       folds_(kernels.ok() ? Status() : kernels.status()),
@@ -104,10 +93,7 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       cursors_(first_cursors(options_.ring_bytes)),
       sides_(cuda),
       pairs_(&cuda, ring_->pair_addresses()),
-      book_(entries_of(options_.arenas), options_.rank, pairs_.slots().pair_bytes(),
-            options_.name_of),
-      log_(mine().device_log()),
-      watch_(options_) {}
+      calls_(options_, pairs_.slots().pair_bytes()) {}
 
 namespace {
 
@@ -136,15 +122,19 @@ void end_elsewhere(std::shared_ptr<CapturedCalls> calls) {
 CudaDeviceRank::~CudaDeviceRank() {
   constexpr uint64_t kPatienceNs = 10'000'000'000;
   constexpr auto kNap = std::chrono::microseconds(50);
-  Sentry::get().forget(*this);
+  Watchdog::get().forget(calls_);
   const uint64_t until_ns = monotonic_ns() + kPatienceNs;
-  while (advance() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
+  const auto is_busy = [this] {
+    const bool has_calls = calls_.has_calls();
+    return captured_->look() || has_calls;
+  };
+  while (is_busy() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
   const drivers::cuda::ContextScope scope(cuda_, context_);
-  if (has_calls() || !scope.status().ok()) {
+  if (calls_.has_calls() || !scope.status().ok()) {
     (void)ring_.release();
     (void)new std::shared_ptr<FoldKernels>(kernels_);
-    const std::lock_guard lock(mutex_);
-    (void)new std::deque<Pending>(std::move(pending_));  // with what they read
+    calls_.leak();  // with what they read
+    captured_->leave(nullptr);
     return;
   }
   sides_.clear();
@@ -172,10 +162,9 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
     return captured;
   }
   auto* const stream = static_cast<CUstream>(call.where.stream);
-  announce(call.call.signature, call.described);
-  if (std::optional<Difference> found = find_difference(number_)) return differ(*std::move(found));
+  if (Status status = calls_.announce(call); !status.ok()) return status;
   Status status = put(stream, call);
-  if (!status.ok()) give_up(status, {options_.rank, -1});
+  if (!status.ok()) calls_.fail(status, {options_.rank, -1});
   return status;
 }
 
@@ -190,9 +179,9 @@ Status CudaDeviceRank::enqueue(exec::StreamedTransfers call) {
   }
   auto* const stream = static_cast<CUstream>(call.where.front().stream);
   if (Status status = join(stream, call.where); !status.ok()) return status;
-  if (Status status = announce(call); !status.ok()) return status;
+  if (Status status = calls_.announce(call); !status.ok()) return status;
   Status status = put(stream, call);
-  if (!status.ok()) give_up(status, {options_.rank, -1});
+  if (!status.ok()) calls_.fail(status, {options_.rank, -1});
   return status;
 }
 
@@ -230,13 +219,16 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
     return machine_.status().ok() ? Status::internal_error("a stream's walk stands still")
                                   : machine_.status();
   }
-  const uint64_t place = next_place();
+  const uint64_t place = calls_.next_place();
   if (Status status = machine_.finish(ring_->finished(), place); !status.ok()) return status;
-  keep({.call = {.place = place, .number = number_, .label = call.label, .what = call.call.what},
-        .deadline_ns = call.call.deadline_ns,
-        .awaited = machine_.awaited(),
-        .over = std::move(call.over),
-        .reads = {call.inputs.memory, call.outputs.memory}});
+  calls_.keep({.call = {.place = place,
+                        .number = calls_.number(),
+                        .label = call.label,
+                        .what = call.call.what},
+               .deadline_ns = call.call.deadline_ns,
+               .awaited = machine_.awaited(),
+               .over = std::move(call.over),
+               .kept = {call.inputs.memory, call.outputs.memory}});
   return {};
 }
 
@@ -247,168 +239,21 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
                      .side = side.value(),
                      .engines_alone = options_.engines_alone || call.engines_alone};
   if (Status status = pairs_.put(put, call.transfers); !status.ok()) return status;
-  const uint64_t place = next_place();
+  const uint64_t place = calls_.next_place();
   if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
-  keep({.call = {.place = place,
-                 .number = call.described ? number_ : 0,
-                 .label = call.label,
-                 .what = call.call.what},
-        .deadline_ns = call.call.deadline_ns,
-        .pair_awaited = pairs_.awaited(),
-        .over = std::move(call.over)});
+  calls_.keep({.call = {.place = place,
+                        .number = call.described ? calls_.number() : 0,
+                        .label = call.label,
+                        .what = call.call.what},
+               .deadline_ns = call.call.deadline_ns,
+               .pair_awaited = pairs_.awaited(),
+               .over = std::move(call.over)});
   return let_follow(stream, call.where);
 }
 
-uint64_t CudaDeviceRank::next_place() {
-  const std::lock_guard lock(mutex_);
-  return ++place_;
-}
-
-// From now on the sentry looks at it.
-void CudaDeviceRank::keep(Pending pending) {
-  pending.call.ticket = watch_.queue(pending.call.label);
-  {
-    const std::lock_guard lock(mutex_);
-    for (const uint64_t value : pending.awaited) highest_ = std::max(highest_, value);
-    pending_.push_back(std::move(pending));
-  }
-  Sentry::get().wake();
-}
-
-void CudaDeviceRank::give_up(Status why, diagnosis::Cause cause) {
-  const uint64_t word = diagnosis::Loss{options_.rank, cause}.word();
-  mine().device().failed.value.store(word, std::memory_order_release);
-  options_.fail(std::move(why), cause);
-  Sentry::get().wake();
-}
-
-std::vector<CudaDeviceRank::Pending> CudaDeviceRank::take_finished() {
-  std::vector<Pending> finished;
-  const uint64_t last = mine().device().finished.value.load(std::memory_order_acquire);
-  while (!pending_.empty() && pending_.front().call.place <= last) {
-    watch_.over(pending_.front().call, options_.failure().ok());
-    finished.push_back(std::move(pending_.front()));
-    pending_.pop_front();
-  }
-  return finished;
-}
-
-// Of the oldest call: a rank whose counter has not come where the stream waits for it.
-std::optional<int> CudaDeviceRank::find_late() const {
-  const Pending& call = pending_.front();
-  const size_t ranks = options_.arenas.size();
-  for (size_t i = 0; i < call.awaited.size(); ++i) {
-    const uint64_t at =
-        options_.arenas[i % ranks].device().progress_of(static_cast<uint32_t>(i / ranks));
-    if (at < call.awaited[i]) return static_cast<int>(i % ranks);
-  }
-  return find_late_peer(call.pair_awaited);
-}
-
-// Of the first step of a group that waits: in a later one a peer may be late because of others.
-std::optional<int> CudaDeviceRank::find_late_peer(
-    const std::vector<CountedPairs::Awaited>& awaited) const {
-  std::optional<int> late;
-  uint64_t first = ~uint64_t{0};
-  for (const CountedPairs::Awaited& one : awaited) {
-    const exec::DevicePair& pair = options_.arenas[one.peer].device_pair(rank_);
-    const exec::DevicePage::Word& word = one.sends ? pair.taken : pair.sent;
-    const auto step = one.step_at(word.value.load(std::memory_order_acquire));
-    if (!step || *step >= first) continue;
-    first = *step;
-    late = static_cast<int>(one.peer);
-  }
-  return late;
-}
-
-// A rank that finds the difference itself can say which two calls differ.
-bool CudaDeviceRank::heed_peers() {
-  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
-    const uint64_t word =
-        options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
-    const auto loss = diagnosis::Loss::read(word, options_.arenas.size());
-    if (rank == rank_ || !loss) continue;
-    if (const std::optional<Difference> found = find_recent_difference()) {
-      give_up(found->status, {found->peer, options_.rank});
-      return true;
-    }
-    const std::string cause =
-        loss->cause.calls_differ() ? ", since calls differ, because of " : " because of ";
-    give_up(Status::remote_error(where() + ": " + options_.name_of(static_cast<int>(rank)) +
-                                 " gave up" + cause + options_.name_of(loss->cause.rank)),
-            loss->cause);
-    return true;
-  }
-  return false;
-}
-
-void CudaDeviceRank::heed_deadline() {
-  if (monotonic_ns() <= pending_.front().deadline_ns) return;
-  std::optional<int> late = find_late();
-  if (late) late = watch_.find_culprit(*late);
-  give_up(Status::timeout(where() + " passed its deadline: " +
-                          (late ? watch_.reason(pending_.front().call.number, *late)
-                                : "its own stream is held up by what is before it")),
-          {late.value_or(options_.rank), -1});
-}
-
-// Of the oldest call that is not over, if there is one.
-std::string CudaDeviceRank::where() const {
-  const std::string what = pending_.empty() ? "a call" : pending_.front().call.what;
-  return what + " on device memory on " + options_.name_of(options_.rank);
-}
-
-void CudaDeviceRank::publish_failure() {
-  std::atomic<uint64_t>& failed = mine().device().failed.value;
-  if (failed.load(std::memory_order_relaxed) != 0) return;
-  const diagnosis::Cause known = options_.cause();
-  const diagnosis::Cause cause = known.known() ? known : diagnosis::Cause{options_.rank, -1};
-  failed.store(diagnosis::Loss{options_.rank, cause}.word(), std::memory_order_release);
-}
-
-void CudaDeviceRank::let_go() {
-  publish_failure();
-  const uint64_t value = highest_ + kBeyondAll;
-  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
-    if (rank == rank_) continue;
-    for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
-      options_.arenas[rank].device().set_progress(lane, value);
-    }
-    exec::DevicePair& pair = options_.arenas[rank].device_pair(rank_);
-    pair.sent.value.store(kBeyondAll, std::memory_order_release);
-    pair.taken.value.store(kBeyondAll, std::memory_order_release);
-  }
-}
-
-bool CudaDeviceRank::look() { return advance() || awaits_peers(); }
-
-// A peer that lets its own streams go on lets this rank's, too, since they wait for the same words:
-// so it has said before why, and this rank knows before its caller finds the stream past a call.
-bool CudaDeviceRank::advance() {
-  std::vector<Pending> finished;
-  bool has_calls = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool has_called = place_ > 0 || has_declared_ || captured_->has_run();
-    if (!released_ && has_called && options_.failure().ok()) (void)heed_peers();
-    finished = take_finished();
-    has_calls = !pending_.empty();
-    if (has_calls) watch_.look(pending_.front().call, find_late());
-    if (has_calls && !released_) {
-      if (options_.failure().ok()) heed_deadline();
-      released_ = !options_.failure().ok();
-    }
-    if (has_calls && released_) let_go();
-  }
-  // Of a failed communicator nobody knows whether its streams were let go on.
-  for (const Pending& call : finished) call.over(options_.failure());
+bool CudaDeviceRank::look() {
+  const bool has_calls = calls_.look();
   return captured_->look() || has_calls;
-}
-
-bool CudaDeviceRank::has_calls() {
-  (void)advance();
-  const std::lock_guard lock(mutex_);
-  return !pending_.empty();
 }
 
 }  // namespace tutti::engines::cuda

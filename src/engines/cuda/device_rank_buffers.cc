@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "src/drivers/cuda/context.h"
-#include "src/engines/cuda/captured_words.h"
 #include "src/engines/cuda/device_rank.h"
 #include "src/engines/cuda/ring_parts.h"
+#include "src/engines/streams/captured_words.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -69,14 +69,15 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, ui
   while (progress == plan::Progress::kMoved) progress = walk.advance(counting);
   (void)counting.finish(0, 1);
   exec::DeviceCounts counts = counting.counts();
-  if (captured) add_steps(counts, static_cast<uint32_t>(rank_), plan.lanes.size());
+  if (captured) add_steps(counts, static_cast<uint32_t>(options_.rank), plan.lanes.size());
   return counts;
 }
 
 // CapturedCalls puts these around a plan.
 void CudaDeviceRank::add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t lanes) const {
   const auto ranks = static_cast<uint32_t>(options_.arenas.size());
-  for (const CapturedSteps& steps : {steps_before(rank, ranks), steps_behind(rank, ranks, lanes)}) {
+  for (const auto& steps :
+       {streams::steps_before(rank, ranks), streams::steps_behind(rank, ranks, lanes)}) {
     counts.operations += steps.size();
     counts.waits += static_cast<uint64_t>(
         std::count_if(steps.begin(), steps.end(), [](const auto& step) { return step.waits; }));

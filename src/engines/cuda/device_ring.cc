@@ -42,7 +42,7 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
       rank_(static_cast<size_t>(options.rank)),
       ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
       slots_(options.ring_bytes, options.arenas.size()),
-      captured_slots_(slots_.with(CapturedPairs::kSlots)),
+      captured_slots_(slots_.with(streams::kCapturedSlots)),
       is_other_device_(options.arenas.size()),
       places_(options.arenas.size(), RingPlace::kDevice),
       moving_(options.arenas.size(), true),

@@ -22,7 +22,7 @@
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/shared_ring.h"
 #include "src/engines/cuda/stream_machine.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 
 namespace tutti::engines::cuda {
 

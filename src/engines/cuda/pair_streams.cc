@@ -175,7 +175,7 @@ void CountedPairs::wait(Way way, drivers::cuda::MemoryOps& words) {
   const uint64_t before = sends(way) ? slots().slots() : 0;
   if (pieces(way) + 1 <= before) return;  // a slot that nothing has lain in
   const uint64_t value = pieces(way) + 1 - before;
-  Awaited& in_group = in_group_[way];
+  streams::AwaitedWord& in_group = in_group_[way];
   if (in_group.last == 0) in_group = {peer_of(way), sends(way), value, value, step()};
   in_group.last = value;
   if (value <= highest_[way]) return;
@@ -187,9 +187,9 @@ void CountedPairs::signal(Way way, drivers::cuda::MemoryOps& words) {
   words.write_64(end_of(way).own, pieces(way) + 1);
 }
 
-std::vector<CountedPairs::Awaited> CountedPairs::awaited() const {
-  std::vector<Awaited> all;
-  for (const Awaited& one : in_group_) {
+std::vector<streams::AwaitedWord> CountedPairs::awaited() const {
+  std::vector<streams::AwaitedWord> all;
+  for (const streams::AwaitedWord& one : in_group_) {
     if (one.last > 0) all.push_back(one);
   }
   return all;

@@ -29,14 +29,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
 #include "src/engines/cuda/side_stream.h"
-#include "src/exec/device.h"
+#include "src/engines/streams/counted_words.h"
+#include "src/exec/stream_rank.h"
 
 namespace tutti::engines::cuda {
 
@@ -164,22 +164,8 @@ class CountedPairs final : public PairStreams {
  public:
   CountedPairs(const drivers::cuda::Cuda* cuda, PairAddresses addresses);
 
-  /// A word of a peer's that the stream waits for, once a step: `taken` of what it sends there, or
-  /// `sent`.
-  struct Awaited {
-    size_t peer = 0;
-    bool sends = false;
-    uint64_t first = 0, last = 0;  // values
-    uint64_t step = 0;             // that waits for the first one
-
-    /// The step that waits while the word is `value`; none if it waits no more.
-    std::optional<uint64_t> step_at(uint64_t value) const {
-      if (value >= last) return std::nullopt;
-      return step + (value < first ? 0 : value + 1 - first);
-    }
-  };
-  /// Since put() began.
-  std::vector<Awaited> awaited() const;
+  /// Of the words that the other ends raise, since put() began.
+  std::vector<streams::AwaitedWord> awaited() const;
 
  private:
   void begin() override;
@@ -187,7 +173,7 @@ class CountedPairs final : public PairStreams {
   void signal(Way way, drivers::cuda::MemoryOps& words) override;
 
   std::vector<uint64_t> highest_;  // by way: the value of the other end's word that a stream awaits
-  std::vector<Awaited> in_group_;  // by way: the same, of this group
+  std::vector<streams::AwaitedWord> in_group_;  // by way: the same, of this group
 };
 
 }  // namespace tutti::engines::cuda

@@ -20,7 +20,7 @@
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/memory.h"
 #include "src/engines/cuda/agreement.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 
 namespace tutti::engines::cuda {
 

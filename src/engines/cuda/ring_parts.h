@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "src/engines/cuda/stream_machine.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 #include "src/plan/cursor.h"
 
 namespace tutti::engines::cuda {

@@ -33,7 +33,7 @@
 #include "src/drivers/cuda/stream.h"
 #include "src/engines/cuda/fold_kernels.h"
 #include "src/engines/cuda/side_stream.h"
-#include "src/exec/device.h"
+#include "src/exec/stream_rank.h"
 #include "src/plan/lane_turns.h"
 #include "src/plan/walk.h"
 

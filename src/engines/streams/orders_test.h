@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 
 template <class State>
 class Orders {
@@ -44,4 +44,4 @@ class Orders {
   std::set<State> seen_;
 };
 
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

@@ -1,4 +1,4 @@
-#include "src/engines/cuda/sentry.h"
+#include "src/engines/streams/watchdog.h"
 
 #include <unistd.h>
 
@@ -9,25 +9,25 @@
 
 #include "src/base/thread.h"
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 
-Sentry& Sentry::get() {
+Watchdog& Watchdog::get() {
   struct Owned {
     pid_t process;
-    Sentry* sentry;
+    Watchdog* watchdog;
   };
   // tidy: allow mutable (one for all communicators; a forked child leaves its parent's alone)
   static std::atomic<const Owned*> known{nullptr};
   const Owned* owned = known.load(std::memory_order_acquire);
-  if (owned != nullptr && owned->process == getpid()) return *owned->sentry;
-  const auto* made = new Owned{getpid(), new Sentry};  // for the process's life
-  if (known.compare_exchange_strong(owned, made, std::memory_order_acq_rel)) return *made->sentry;
-  delete made->sentry;
+  if (owned != nullptr && owned->process == getpid()) return *owned->watchdog;
+  const auto* made = new Owned{getpid(), new Watchdog};  // for the process's life
+  if (known.compare_exchange_strong(owned, made, std::memory_order_acq_rel)) return *made->watchdog;
+  delete made->watchdog;
   delete made;
-  return *known.load(std::memory_order_acquire)->sentry;
+  return *known.load(std::memory_order_acquire)->watchdog;
 }
 
-Status Sentry::watch(Guarded& one) {
+Status Watchdog::watch(Watched& one) {
   const std::lock_guard lock(mutex_);
   if (!runs_) {
     Result<std::thread> thread = start_thread("tutti-devices", [this] { loop(); });
@@ -39,21 +39,21 @@ Status Sentry::watch(Guarded& one) {
   return {};
 }
 
-void Sentry::forget(Guarded& one) {
+void Watchdog::forget(Watched& one) {
   std::unique_lock lock(mutex_);
   std::erase(watched_, &one);
   if (std::this_thread::get_id() == thread_) return;
   changed_.wait(lock, [&] { return looked_at_ != &one; });
 }
 
-void Sentry::wake() {
+void Watchdog::wake() {
   const std::lock_guard lock(mutex_);
   if (std::exchange(awake_, true)) return;
   changed_.notify_all();
 }
 
 // Without the lock: who is told that a call is over may make the next one.
-bool Sentry::look_at_all(std::unique_lock<std::mutex>& lock) {
+bool Watchdog::look_at_all(std::unique_lock<std::mutex>& lock) {
   bool pending = false;
   for (size_t i = 0; i < watched_.size(); ++i) {
     looked_at_ = watched_[i];
@@ -68,7 +68,7 @@ bool Sentry::look_at_all(std::unique_lock<std::mutex>& lock) {
 }
 
 // A stream that goes well is past its call long before it is looked at for the second time.
-void Sentry::loop() {
+void Watchdog::loop() {
   constexpr auto kNap = std::chrono::milliseconds(1);
   std::unique_lock lock(mutex_);
   thread_ = std::this_thread::get_id();
@@ -81,4 +81,4 @@ void Sentry::loop() {
   }
 }
 
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

@@ -1,4 +1,4 @@
-#include "src/engines/cuda/captured_words.h"
+#include "src/engines/streams/captured_words.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "src/engines/cuda/orders_test.h"
+#include "src/engines/streams/orders_test.h"
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 namespace {
 
 /// All steps of one run of a rank, its plan in the middle.
@@ -168,4 +168,4 @@ TEST(CapturedWords, CallsThatShareTheWordsAndDoNotFollowEachOtherAreFound) {
 }
 
 }  // namespace
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

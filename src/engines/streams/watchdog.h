@@ -13,24 +13,24 @@
 
 #include "src/base/status.h"
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 
 /// Something whose streams may have to be let go on.
-class Guarded {
+class Watched {
  public:
-  virtual ~Guarded() = default;
+  virtual ~Watched() = default;
   /// Whether it has to be looked at again soon. Threads: any.
   virtual bool look() = 0;
 };
 
-class Sentry {
+class Watchdog {
  public:
   /// The one of this process; in a forked child a new one.
-  static Sentry& get();
+  static Watchdog& get();
 
-  Status watch(Guarded& one);
+  Status watch(Watched& one);
   /// When it returns, no look at it is under way; but for the one that calls it.
-  void forget(Guarded& one);
+  void forget(Watched& one);
   /// A call was put into a stream, or runs again, or one has failed.
   void wake();
 
@@ -40,11 +40,11 @@ class Sentry {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Guarded*> watched_;  // under mutex_
-  Guarded* looked_at_ = nullptr;   // under mutex_
+  std::vector<Watched*> watched_;  // under mutex_
+  Watched* looked_at_ = nullptr;   // under mutex_
   std::thread::id thread_;         // under mutex_
   bool awake_ = false;             // under mutex_
   bool runs_ = false;              // under mutex_: the thread
 };
 
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

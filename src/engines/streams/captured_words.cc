@@ -1,6 +1,6 @@
-#include "src/engines/cuda/captured_words.h"
+#include "src/engines/streams/captured_words.h"
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 namespace {
 
 void write(CapturedSteps& steps, CapturedWord word, uint32_t rank, uint64_t value) {
@@ -36,4 +36,4 @@ CapturedSteps steps_behind(uint32_t rank, uint32_t ranks, size_t lanes) {
   return steps;
 }
 
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

@@ -33,7 +33,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tutti::engines::cuda {
+namespace tutti::engines::streams {
 
 enum class CapturedWord : uint8_t { kProgress, kDone, kReset, kSecondProgress };
 inline constexpr uint32_t kCapturedWords = 4;
@@ -48,6 +48,8 @@ struct CapturedStep {
 using CapturedSteps = std::vector<CapturedStep>;
 
 inline constexpr uint64_t kCapturedArrived = 1;
+/// Of an ordered pair of ranks, for sends and receives in graphs.
+inline constexpr uint64_t kCapturedSlots = 2;
 
 /// Before the plan, whose counters begin at kCapturedArrived. That of a second lane may still be
 /// lower then: peers wait for what comes behind it.
@@ -55,4 +57,4 @@ CapturedSteps steps_before(uint32_t rank, uint32_t ranks);
 /// Behind it. `lanes`: of the plan.
 CapturedSteps steps_behind(uint32_t rank, uint32_t ranks, size_t lanes);
 
-}  // namespace tutti::engines::cuda
+}  // namespace tutti::engines::streams

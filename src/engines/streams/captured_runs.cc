@@ -1,0 +1,94 @@
+#include "src/engines/streams/captured_runs.h"
+
+#include <utility>
+
+#include "src/base/clock.h"
+
+namespace tutti::engines::streams {
+namespace {
+
+/// No value of a plan reaches it, and the cyclic comparison still takes it for greater.
+constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
+
+ComparedRanks compared(const CapturedRuns::Parts& parts) {
+  ComparedRanks ranks;
+  for (size_t rank = 0; rank < parts.memory.ranks(); ++rank) {
+    ranks.words.push_back(parts.memory.call_words(rank));
+  }
+  ranks.places = CapturedMemory::kRuns;
+  ranks.rank = parts.rank;
+  ranks.pair_bytes = parts.pair_bytes;
+  ranks.name_of = parts.name_of;
+  ranks.call_text = "run {} of calls in graphs";
+  return ranks;
+}
+
+}  // namespace
+
+CapturedRuns::CapturedRuns(Parts parts)
+    : memory_(parts.memory),
+      rank_(static_cast<size_t>(parts.rank)),
+      name_of_(parts.name_of),
+      comparison_(compared(parts)),
+      watch_(*this, {.rank = parts.rank, .manner = "in a graph", .name_of = parts.name_of},
+             std::move(parts.owner)) {}
+
+// It may neither use the device nor wait. Neither does a failure of the communicator.
+void CapturedRuns::begin(const CapturedCall& call) {
+  PendingCall run;
+  {
+    const std::lock_guard lock(mutex_);
+    page().over.value.store(0, std::memory_order_relaxed);
+    run.call.place = ++place_;
+  }
+  watch_.while_alive([&](const WatchOwner& owner) {
+    std::optional<CallDifference> found = announce(call);
+    if (found) owner.fail(std::move(found->status), {found->peer, static_cast<int>(rank_)});
+  });
+  run.call.number = call.described ? comparison_.number() : 0;
+  run.call.what = call.what;
+  run.deadline_ns = deadline_after(call.timeout_ns);
+  run.transfers = call.transfers;
+  watch_.keep(std::move(run));
+}
+
+// A peer that has found a difference lets this rank's stream go on, to the run behind.
+std::optional<CallDifference> CapturedRuns::announce(const CapturedCall& call) {
+  std::optional<schedule::Collective> part_of;
+  if (call.described) {
+    part_of = call.described->collective;
+    if (auto found = comparison_.announce(call.signature, *call.described)) return found;
+  }
+  return comparison_.announce(call.transfers, {.part_of = part_of, .slots = call.slots});
+}
+
+uint64_t CapturedRuns::finished() const {
+  const std::lock_guard lock(mutex_);
+  return page().over.value.load(std::memory_order_acquire) == 1 ? place_ : place_ - 1;
+}
+
+std::optional<int> CapturedRuns::find_late(const PendingCall& call) const {
+  return comparison_.find_late(call.call.number, call.transfers);
+}
+
+std::string CapturedRuns::reason(const PendingCall& /*call*/, std::optional<int> late) const {
+  return late ? name_of_(*late) + " has not come to this run of its graph"
+              : "all ranks have begun it, but some stream is held up";
+}
+
+void CapturedRuns::release() {
+  for (size_t rank = 0; rank < memory_.ranks(); ++rank) {
+    if (rank == rank_) continue;
+    for (CapturedPage::SharedLine& word : memory_.page(rank).words) {
+      word.value.store(kBeyondAll, std::memory_order_release);
+    }
+    CapturedPairWords& pair = memory_.pair(rank_, rank);
+    for (auto* const words : {&pair.full, &pair.empty}) {
+      for (CapturedPage::SharedLine& word : *words) {
+        word.value.store(kBeyondAll, std::memory_order_release);
+      }
+    }
+  }
+}
+
+}  // namespace tutti::engines::streams

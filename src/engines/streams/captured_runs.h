@@ -1,0 +1,79 @@
+// The runs of captured calls: announced to the peers, compared with theirs, and watched until they
+// are over. How a call is put into a graph is the engine's affair; each run begins with a function
+// of the host, which calls begin().
+//
+// While the communicator has failed, and when it is no more, look() stores into the words that the
+// streams of this rank wait for a value beyond all, again and again, until the run is over: a
+// living peer may still write its own.
+//
+// Owns:    the watch. The memory outlives it.
+// Threads: begin() by one at a time, which may not wait; all else by any.
+// Errors:  of the communicator, by WatchOwner::fail.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/captured_memory.h"
+#include "src/engines/streams/stream_watch.h"
+#include "src/engines/streams/watchdog.h"
+#include "src/exec/transfer.h"
+
+namespace tutti::engines::streams {
+
+/// A call that a graph holds.
+struct CapturedCall {
+  uint32_t signature = 0;
+  std::optional<diagnosis::DescribedCall> described;  // of a call of all ranks
+  std::vector<exec::Transfer> transfers;
+  std::vector<uint32_t> slots;  // of the transfers' first pieces
+  uint64_t timeout_ns = 0;      // of each run
+  std::string what;
+};
+
+class CapturedRuns final : public Watched, private StreamWords {
+ public:
+  struct Parts {
+    CapturedMemory memory;
+    int rank = 0;
+    uint64_t pair_bytes = 0;                  // as TransferBook's
+    std::function<std::string(int)> name_of;  // a rank, in messages
+    WatchOwner owner;
+  };
+  explicit CapturedRuns(Parts parts);
+  CapturedRuns(const CapturedRuns&) = delete;
+  CapturedRuns& operator=(const CapturedRuns&) = delete;
+
+  const CallComparison& comparison() const { return comparison_; }
+  /// A run of the call has come, which stays until the run is over.
+  void begin(const CapturedCall& call);
+  /// Whether a run has begun that is not over. Lets it go on where that is due.
+  bool look() override { return watch_.look(); }
+  /// The communicator is no more: graphs that are still there run in vain.
+  void abandon() { watch_.abandon(); }
+
+ private:
+  std::optional<CallDifference> announce(const CapturedCall& call);
+  CapturedPage& page() const { return memory_.page(rank_); }
+
+  // StreamWords
+  uint64_t finished() const override;
+  std::optional<int> find_late(const PendingCall& call) const override;
+  std::string reason(const PendingCall& call, std::optional<int> late) const override;
+  void release() override;
+
+  const CapturedMemory memory_;
+  const size_t rank_;
+  const std::function<std::string(int)> name_of_;
+  CallComparison comparison_;
+  StreamWatch watch_;
+  mutable std::mutex mutex_;
+  uint64_t place_ = 0;  // under mutex_: of the last run
+};
+
+}  // namespace tutti::engines::streams

@@ -1,0 +1,91 @@
+// The calls that a rank puts into streams one by one: announced to the peers, compared with theirs,
+// and watched until the streams are past them. How they are put there is the engine's affair.
+//
+// All of it goes by words in the arenas of the ranks of a host (exec::DevicePage): streams raise
+// their rank's counters and wait for others'. Calls of all ranks have numbers, which are equal on
+// all of them; these and groups of transfers have places in the order of this rank's streams.
+//
+// Owns:    the watch. The options outlive it.
+// Threads: announce(), declare(), keep() one at a time; look() by the watchdog; fail() any.
+// Errors:  of the communicator, by DeviceRankOptions::fail.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/stream_watch.h"
+#include "src/engines/streams/watchdog.h"
+#include "src/exec/stream_rank.h"
+
+namespace tutti::engines::streams {
+
+class EagerCalls final : public Watched, private StreamWords {
+ public:
+  /// `pair_bytes`: DeviceRank::pair_bytes().
+  EagerCalls(const exec::DeviceRankOptions& options, uint64_t pair_bytes);
+  EagerCalls(const EagerCalls&) = delete;
+  EagerCalls& operator=(const EagerCalls&) = delete;
+
+  /// A peer that gives up because of these follows from them, too; they outlive look().
+  void compare_also(const CallComparison& others) { others_ = &others; }
+  /// This communicator, for calls that are watched elsewhere. Outlived by this.
+  WatchOwner owner();
+
+  /// The peers see what is put into a stream next. An error has failed the communicator.
+  Status announce(const exec::StreamedCall& call);
+  Status announce(const exec::StreamedTransfers& call);
+  /// As exec::DeviceRank's.
+  Status declare(uint32_t signature, const diagnosis::DescribedCall& described);
+  Status declare(std::span<const exec::Transfer> transfers);
+  /// Of what was announced last.
+  uint64_t number() const { return comparison_.number(); }
+  /// The value that the arena's `finished` has once the streams are past the next call.
+  uint64_t next_place() { return watch_.next_place(); }
+  /// That call is in a stream.
+  void keep(PendingCall call);
+  void fail(Status why, diagnosis::Cause cause);
+
+  /// Whether some call is not over, or a peer may still call something else.
+  bool look() override;
+  /// Whether some call is not over, now.
+  bool has_calls() { return watch_.look(); }
+  /// As StreamWatch's.
+  void leak() { watch_.leak(); }
+
+ private:
+  const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
+  Status announce(uint32_t signature, const diagnosis::DescribedCall& described);
+  Status differ(CallDifference found);
+  void publish();
+  bool awaits_peers();
+  std::optional<int> find_late_peer(const std::vector<AwaitedWord>& awaited) const;
+  std::string story_of(int rank, uint64_t number) const;
+
+  // StreamWords
+  uint64_t finished() const override;
+  std::optional<int> find_late(const PendingCall& call) const override;
+  int find_culprit(int late) const override;
+  std::string reason(const PendingCall& call, std::optional<int> late) const override;
+  std::optional<diagnosis::Loss> find_loss() const override;
+  std::optional<CallDifference> find_difference() const override;
+  void release() override;
+
+  const exec::DeviceRankOptions& options_;
+  const size_t rank_;
+  CallComparison comparison_;
+  const CallComparison* others_ = nullptr;
+  StreamWatch watch_;
+  std::atomic<uint64_t> highest_{0};  // value of a counter that any stream waits for
+  std::mutex mutex_;
+  // Of what was declared, while some peer may call something else; under mutex_.
+  bool awaits_peers_ = false;
+  std::vector<exec::Transfer> declared_;
+};
+
+}  // namespace tutti::engines::streams

@@ -1,0 +1,123 @@
+#include "src/engines/streams/stream_watch.h"
+
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/engines/streams/watchdog.h"
+
+namespace tutti::engines::streams {
+
+StreamWatch::StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner owner)
+    : words_(words),
+      rank_(options.rank),
+      name_of_(options.name_of),
+      reporter_(std::move(options)),
+      owner_(std::move(owner)) {}
+
+uint64_t StreamWatch::next_place() {
+  const std::lock_guard lock(mutex_);
+  return ++place_;
+}
+
+void StreamWatch::keep(PendingCall call) {
+  {
+    const std::lock_guard lock(mutex_);
+    call.call.ticket = reporter_.queue(call.call.label);
+    calls_.push_back(std::move(call));
+  }
+  Watchdog::get().wake();
+}
+
+void StreamWatch::abandon() {
+  const std::lock_guard lock(mutex_);
+  owner_.reset();
+  reporter_.mute();
+}
+
+void StreamWatch::while_alive(const std::function<void(const WatchOwner&)>& act) {
+  const std::lock_guard lock(mutex_);
+  if (is_alive()) act(*owner_);
+}
+
+void StreamWatch::leak() {
+  const std::lock_guard lock(mutex_);
+  (void)new std::deque<PendingCall>(std::move(calls_));
+  calls_.clear();
+}
+
+std::vector<PendingCall> StreamWatch::take_finished() {
+  std::vector<PendingCall> finished;
+  const uint64_t last = words_.finished();
+  while (!calls_.empty() && calls_.front().call.place <= last) {
+    reporter_.over(calls_.front().call, is_alive());
+    finished.push_back(std::move(calls_.front()));
+    calls_.pop_front();
+  }
+  return finished;
+}
+
+// Of the oldest call that is not over, if there is one.
+std::string StreamWatch::where() const {
+  const std::string what = calls_.empty() ? "a call" : calls_.front().call.what;
+  return what + " " + reporter_.manner() + " on " + name_of_(rank_);
+}
+
+// A rank that finds the difference itself can say which two calls differ.
+void StreamWatch::heed_peers() {
+  const std::optional<diagnosis::Loss> loss = words_.find_loss();
+  if (!loss) return;
+  if (std::optional<CallDifference> found = words_.find_difference()) {
+    owner_->fail(std::move(found->status), {found->peer, rank_});
+    return;
+  }
+  const std::string cause =
+      loss->cause.calls_differ() ? ", since calls differ, because of " : " because of ";
+  owner_->fail(Status::remote_error(where() + ": " + name_of_(loss->rank) + " gave up" + cause +
+                                    name_of_(loss->cause.rank)),
+               loss->cause);
+}
+
+void StreamWatch::heed_deadline() {
+  const PendingCall& call = calls_.front();
+  if (monotonic_ns() <= call.deadline_ns) return;
+  std::optional<int> late = words_.find_late(call);
+  if (late) late = words_.find_culprit(*late);
+  owner_->fail(Status::timeout(where() + " passed its deadline: " + words_.reason(call, late)),
+               {late.value_or(rank_), -1});
+}
+
+// A peer that lets its own streams go on lets this rank's, too, since they wait for the same words:
+// so it has said before why, and this rank knows before its caller finds the stream past a call.
+bool StreamWatch::look() {
+  std::vector<PendingCall> finished;
+  std::optional<WatchOwner> owner;
+  bool has_calls = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!released_ && is_alive()) heed_peers();
+    finished = take_finished();
+    has_calls = !calls_.empty();
+    if (has_calls) {
+      const PendingCall& oldest = calls_.front();
+      const std::optional<int> late = words_.find_late(oldest);
+      reporter_.look(oldest.call, late,
+                     [&] { return words_.reason(oldest, words_.find_culprit(*late)); });
+    }
+    if (has_calls && !released_) {
+      if (is_alive()) heed_deadline();
+      released_ = !is_alive();
+    }
+    if (has_calls && released_) {
+      if (owner_) owner_->publish();
+      words_.release();
+    }
+    owner = owner_;
+  }
+  // Of a failed communicator nobody knows whether its streams were let go on.
+  for (const PendingCall& call : finished) {
+    if (call.over) call.over(owner ? owner->failure() : Status());
+  }
+  return has_calls;
+}
+
+}  // namespace tutti::engines::streams

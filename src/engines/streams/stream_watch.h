@@ -1,0 +1,108 @@
+// The watch over the calls that a rank has given to its streams and that they are not past yet,
+// eager ones and runs of graphs alike: the watchdog looks at them. Has the communicator failed, has
+// a peer given up, has a deadline passed? Then it lets the rank's streams go on, by storing into
+// the words that they wait for a value that no call ever reaches. A peer that lives may still write
+// its own value there, so it stores until the streams are past all. Such a store calls no driver,
+// so it works while another thread is stuck there.
+//
+// Owns:    the calls. The words outlive it.
+// Threads: keep() and next_place() by the one that puts calls into streams; all else by any.
+// Errors:  of the communicator, by WatchOwner::fail.
+// Units:   ns of CLOCK_MONOTONIC.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/diagnosis/loss.h"
+#include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/call_reporter.h"
+#include "src/engines/streams/counted_words.h"
+#include "src/exec/transfer.h"
+
+namespace tutti::engines::streams {
+
+/// The communicator whose calls are watched. Threads: any.
+struct WatchOwner {
+  std::function<Status()> failure;
+  std::function<void(Status, diagnosis::Cause)> fail;  // the same from now on; peers see why
+  std::function<void()> publish;                       // peers see why it has failed
+};
+
+/// A call that the streams were not past when they were last looked at.
+struct PendingCall {
+  ReportedCall call;
+  uint64_t deadline_ns = 0;
+  std::vector<uint64_t> awaited = {};              // the values of peers' counters; see ArenaWords
+  std::vector<AwaitedWord> pair_awaited = {};      // those of words of pairs
+  std::span<const exec::Transfer> transfers = {};  // of a graph's call, which has them
+  std::function<void(const Status&)> over = {};    // called once, by any thread
+  std::shared_ptr<const void> kept[2] = {};        // as long as the streams may read there
+};
+
+/// The words by which the streams of a rank wait for its peers. Threads: any.
+class StreamWords {
+ public:
+  virtual ~StreamWords() = default;
+  /// The place of the last call that the streams are past.
+  virtual uint64_t finished() const = 0;
+  /// A rank that the call waits for, if it waits for one.
+  virtual std::optional<int> find_late(const PendingCall& call) const = 0;
+  /// The rank because of which `late` is late: it may wait for another one itself.
+  virtual int find_culprit(int late) const { return late; }
+  /// Why the call is not over, for people: "it waits for rank 3 (...), which ...".
+  virtual std::string reason(const PendingCall& call, std::optional<int> late) const = 0;
+  /// A peer that has given up, if this rank has to follow it.
+  virtual std::optional<diagnosis::Loss> find_loss() const { return std::nullopt; }
+  /// Two calls that may be why.
+  virtual std::optional<CallDifference> find_difference() const { return std::nullopt; }
+  /// Stores a value that no call reaches into all words that the streams wait for.
+  virtual void release() = 0;
+};
+
+class StreamWatch {
+ public:
+  StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner owner);
+
+  /// Of the next call, from 1.
+  uint64_t next_place();
+  /// From now on the watchdog looks at it.
+  void keep(PendingCall call);
+  /// Whether some call is not over, now. Finds out whether a peer has given up, and lets the
+  /// streams go on where that is due.
+  bool look();
+  /// The owner is no more: streams that still come are let go on.
+  void abandon();
+  /// Acts if the owner is there and has not failed; it does neither before act() has returned.
+  void while_alive(const std::function<void(const WatchOwner&)>& act);
+  /// Calls that cannot be waited for any more stay, with what they keep, for the process's life.
+  void leak();
+
+ private:
+  // All under mutex_.
+  bool is_alive() const { return owner_ && owner_->failure().ok(); }
+  std::string where() const;
+  void heed_peers();
+  void heed_deadline();
+  std::vector<PendingCall> take_finished();
+
+  StreamWords& words_;
+  const int rank_;
+  const std::function<std::string(int)> name_of_;
+  std::mutex mutex_;
+  CallReporter reporter_;            // under mutex_
+  std::optional<WatchOwner> owner_;  // under mutex_; none: it is gone
+  std::deque<PendingCall> calls_;    // under mutex_
+  uint64_t place_ = 0;               // under mutex_: of the last call
+  bool released_ = false;            // under mutex_
+};
+
+}  // namespace tutti::engines::streams

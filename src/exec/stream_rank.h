@@ -1,0 +1,182 @@
+// A rank whose group talks from device to device, by streams that copy and wait for each other
+// (DeviceRank), and the calls that it takes. Engines implement it (src/engines/<vendor>); nothing
+// here is any vendor's.
+//
+// A stream that is *captured* runs nothing: what is put into it becomes part of a graph, which its
+// owner runs as often as wanted. A captured call is put there once and runs with the graph.
+//
+// Threads: as each class says. Errors: kUnsupported, kInvalidUsage for what the stream cannot hold,
+// kSystemError where memory runs out. Nothing here waits for a device, but the destructor of a
+// rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/diagnosis/described_call.h"
+#include "src/exec/arena_map.h"
+#include "src/exec/call_state.h"
+#include "src/exec/device_memory.h"
+#include "src/exec/transfer.h"
+#include "src/plan/plan.h"
+#include "src/trace/recorder.h"
+#include "src/transport/transport.h"
+#include "src/types/scalar.h"
+
+namespace tutti::exec {
+
+/// A stream, and what must be current in a thread that uses it.
+struct StreamPlace {
+  void* context = nullptr;
+  void* stream = nullptr;
+  uint64_t capture = 0;   // which one the stream is in; 0: none, what is put there runs
+  void* graph = nullptr;  // that the capture makes
+};
+
+/// The order of a communicator's calls in streams, captured ones and others, whatever streams and
+/// devices they are on, from device to device or through the host: calls run in the order in which
+/// they, or the graphs that hold them, were put into streams. No handle of a stream says anything:
+/// one stream may get the handle of another one that is gone, and several may have one in common.
+/// Threads: one at a time. A captured call's graph keeps it (Device::keep).
+class CallOrder {
+ public:
+  virtual ~CallOrder() = default;
+  /// All that is put into the streams from now on is behind all calls so far.
+  virtual Status begin(std::span<const StreamPlace> streams) = 0;
+  /// A call ends with what the streams hold. A call that comes behind it is behind all of them.
+  virtual Status end(std::span<const StreamPlace> streams) = 0;
+};
+
+/// How much a call puts into a stream.
+struct DeviceCounts {
+  uint64_t copies = 0;      // in all batches
+  uint64_t crossing = 0;    // of them: to or from what is not on the rank's device
+  uint64_t batches = 0;     // of copies: calls of the driver, or in graphs nodes beside each other
+  uint64_t operations = 0;  // waits and writes
+  uint64_t waits = 0;       // of them
+  uint64_t groups = 0;      // of operations: calls of the driver
+  uint64_t kernels = 0;
+  uint64_t host_functions = 0;
+  uint64_t copied_bytes = 0, crossing_bytes = 0;  // of copies; of those that cross
+  uint64_t folded_bytes = 0, fetched_bytes = 0;   // of kernels' sources; of those on other devices
+  uint32_t most_ctas = 0;                         // of a kernel: thread blocks
+  uint32_t streams = 1;                           // that run beside each other
+};
+
+/// How the ring of a DeviceRank is cut, for plans: equal on all ranks.
+struct RingShape {
+  uint64_t region_bytes = 0;
+  uint64_t lane_regions = 0;   // that each lane has, one behind the other
+  uint64_t scratch_bytes = 0;  // of all lanes together
+};
+
+/// A call for a stream. `plan` need live only as long as the call of enqueue().
+struct StreamedCall {
+  StreamPlace where;
+  const plan::Plan* plan = nullptr;
+  Call call;
+  DescribedCall described;
+  trace::Label label;  // for the flight recorder
+  /// Of a scaled sum: what this rank brings is multiplied where it is read. Its memory, if it has
+  /// some, is what the stream can read.
+  std::optional<types::Scalar> factor{};
+  /// Where the peers read of this rank, and it of them, without staging. That memory stays as long
+  /// as the stream may read there.
+  PeerBuffers inputs{}, outputs{};
+  /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
+  uint64_t first_copied = 0;
+  bool engines_alone = false;  // as DeviceRankOptions's, of this call
+  /// Called once, by any thread, when the stream is past it, or will never be (an error).
+  std::function<void(const Status&)> over;
+};
+
+/// Transfers for streams: those of a group, which progress together, or the shares of a
+/// v-collective. `transfers` need live only as long as the call of enqueue().
+struct StreamedTransfers {
+  /// All streams of the group: the transfers come behind what any of them holds, and what is put
+  /// into any of them later comes behind the transfers. Not empty.
+  std::vector<StreamPlace> where;
+  std::span<const Transfer> transfers;
+  Call call;                                // without buffers
+  bool engines_alone = false;               // as DeviceRankOptions's, of this call
+  std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
+  trace::Label label;                       // for the flight recorder
+  std::function<void(const Status&)> over;  // as a StreamedCall's
+};
+
+/// A rank whose group talks from device to device: every rank has a ring, in its device's memory if
+/// all peers' devices reach it and in pinned host memory otherwise, all have mapped all rings, and
+/// their streams wait for each other's counters.
+///
+/// Threads: one at a time, the caller of the rank's calls. Lifetime: the destructor waits until the
+/// rank's streams are past all calls, and lets them go on first if the communicator has failed.
+class DeviceRank {
+ public:
+  virtual ~DeviceRank() = default;
+  /// Puts a call into the stream and returns. On whatever streams calls are, they must run in the
+  /// order in which they are put here (CallOrder). An error of calls that differ, or of the driver,
+  /// fails the communicator; one of the stream (it is captured) leaves it as it was.
+  virtual Status enqueue(StreamedCall call) = 0;
+  /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
+  virtual Status enqueue(StreamedTransfers call) = 0;
+  /// A call of all ranks in a stream that this rank's options send through the host. It takes its
+  /// place among the calls that ranks compare: a peer that puts one there instead learns of it. An
+  /// error has failed the communicator.
+  virtual Status declare(uint32_t signature, const DescribedCall& described) = 0;
+  /// The same of sends and receives, and their two ends.
+  virtual Status declare(std::span<const Transfer> transfers) = 0;
+  /// Collective. Lets the peers read a range of this rank's device memory, of the same size on all
+  /// ranks. kUnsupported, on all of them: some rank's
+  /// memory is none that others can be given; the message says whose, and why. Another error has
+  /// failed the communicator.
+  virtual Result<std::shared_ptr<const PeerMemory>> share(std::byte* memory, uint64_t bytes) = 0;
+  /// How much that call would put into a stream, or, `captured`, into a graph; `scales`: as a
+  /// scaled sum. `first_copied` as in StreamedCall.
+  virtual DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied,
+                             bool captured) = 0;
+  /// OK, or why its streams only copy. Equal on all ranks.
+  virtual const Status& folds() const = 0;
+  /// Of one move.
+  virtual uint32_t most_sources() const = 0;
+  virtual DeviceCounts count(std::span<const Transfer> transfers) = 0;
+  /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
+  /// on where that is due. Threads: any.
+  virtual bool look() = 0;
+  /// Which rings lie in pinned host memory, and why, for people; "": none. Equal on all ranks.
+  virtual const std::string& rings() const = 0;
+  virtual RingShape ring_shape() const = 0;
+  /// So much of a transfer to a peer can be on its way at once; 0: too little for any transfer.
+  virtual uint64_t pair_bytes() const = 0;
+};
+
+/// A rank as open() needs it. The functions may be called from any thread, but for `exchange`.
+struct DeviceRankOptions {
+  int rank = 0;
+  std::vector<ArenaView> arenas;          // by rank, its own included
+  std::vector<transport::Mapped*> links;  // by rank; null: its own
+  std::vector<std::string> devices;       // by rank: Device::identity_of
+  StreamPlace where;                      // the rank's device
+  uint64_t ring_bytes = 0;
+  bool peer_access = true;  // false: this rank's ring is not for other devices' copies
+  uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
+  // Copies within a device, too, are for copy engines, which are slower at that.
+  bool engines_alone = false;
+  /// Every rank gives a text, and gets all of them.
+  std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
+  std::function<Cause()> cause;                    // of its failure
+  std::function<Status()> failure;                 // of the communicator
+  std::function<void(Status, Cause)> fail;         // the same from now on
+  std::function<std::string(int)> name_of;         // a rank, in messages
+  std::function<void(const std::string&)> report;  // to the log: a stream that waits for long
+  uint64_t slow_ns = kNoDeadline;                  // that is how long
+  trace::Recorder* recorder = nullptr;             // of its calls on devices alone; may be null
+};
+
+}  // namespace tutti::exec
