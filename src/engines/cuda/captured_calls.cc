@@ -70,12 +70,12 @@ void CapturedCalls::leave(std::unique_ptr<DeviceRing> ring) {
 
 // From there on the graph keeps the call.
 Status CapturedCalls::begin_in_graph(const exec::StreamPlace& where, CapturedCall call) {
-  auto kept = std::make_shared<Kept>(Kept{shared_from_this(), std::move(call)});
+  auto kept = std::make_shared<CallInGraph>(CallInGraph{shared_from_this(), std::move(call)});
   auto* const data = kept.get();
   auto* const graph = static_cast<drivers::cuda::CUgraph>(where.graph);
   if (Status s = drivers::cuda::keep_with(cuda_, graph, std::move(kept)); !s.ok()) return s;
   const auto run = [](void* begun) {
-    const Kept& one = *static_cast<const Kept*>(begun);
+    const CallInGraph& one = *static_cast<const CallInGraph*>(begun);
     one.of->runs_.begin(one.call);
   };
   return drivers::cuda::call_on_host(cuda_, static_cast<CUstream>(where.stream), run, data);

@@ -52,7 +52,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
 
  private:
   /// A call in a graph, which keeps it.
-  struct Kept {
+  struct CallInGraph {
     std::shared_ptr<CapturedCalls> of;
     streams::CapturedCall call;
   };

@@ -10,7 +10,7 @@ namespace {
 /// No value of a plan reaches it, and the cyclic comparison still takes it for greater.
 constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
 
-ComparedRanks compared(const CapturedRuns::Parts& parts) {
+ComparedRanks compared(const CapturedRuns::RunsOfRank& parts) {
   ComparedRanks ranks;
   for (size_t rank = 0; rank < parts.memory.ranks(); ++rank) {
     ranks.words.push_back(parts.memory.call_words(rank));
@@ -25,7 +25,7 @@ ComparedRanks compared(const CapturedRuns::Parts& parts) {
 
 }  // namespace
 
-CapturedRuns::CapturedRuns(Parts parts)
+CapturedRuns::CapturedRuns(RunsOfRank parts)
     : memory_(parts.memory),
       rank_(static_cast<size_t>(parts.rank)),
       name_of_(parts.name_of),

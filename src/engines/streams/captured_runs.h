@@ -38,14 +38,14 @@ struct CapturedCall {
 
 class CapturedRuns final : public Watched, private StreamWords {
  public:
-  struct Parts {
+  struct RunsOfRank {
     CapturedMemory memory;
     int rank = 0;
     uint64_t pair_bytes = 0;                  // as TransferBook's
     std::function<std::string(int)> name_of;  // a rank, in messages
     WatchOwner owner;
   };
-  explicit CapturedRuns(Parts parts);
+  explicit CapturedRuns(RunsOfRank parts);
   CapturedRuns(const CapturedRuns&) = delete;
   CapturedRuns& operator=(const CapturedRuns&) = delete;
 
