@@ -46,7 +46,9 @@ class Mover {
       }
       reduction_ = sum_of(type_);
     } else if (reduce == "merge") {
-      reduction_ = merge_rows(type_, static_cast<int>(row - 1));
+      // The lse is a float at least, which takes the place of two elements of 16 bits.
+      const int64_t lse = bytes_of(type_) == 2 ? 2 : 1;
+      reduction_ = merge_rows(type_, static_cast<int>(row - lse));
     } else if (!reduce.empty()) {
       refuse("Exchange: reduce is '" + reduce + "'; pass sum, merge, or nothing");
     }
@@ -112,8 +114,9 @@ void add_exchange(nb::module_& module) {
 It takes the cheapest way that fits.
 
 `row` elements of `dtype` move together. `reduce` combines what arrives at one place from several
-ranks: "sum" adds float32 or float64; "merge" merges partial softmax results, whose rows are
-outputs and a log of a sum of exponentials behind them. Ranks compare their plans before the first
+ranks: "sum" adds floating types, those of 16 bits in float32, rounded once; "merge" merges partial
+softmax results, whose rows are outputs and a log of a sum of exponentials behind them (behind
+outputs of 16 bits as a float32, which is two elements). Ranks compare their plans before the first
 byte; where these differ, RanksDiffer names the ranks.
 
 >>> import numpy

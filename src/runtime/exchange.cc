@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/runtime/fingerprint.h"
+#include "src/runtime/halves.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
@@ -85,13 +86,35 @@ class SumOf final : public Reduction {
   tuttiDataType_t type_;
 };
 
+/// In float, and rounded once.
+class SumOfHalves final : public Reduction {
+ public:
+  explicit SumOfHalves(tuttiDataType_t type) : halves_(type) {}
+  void fold(void* accumulators, const void* arrived, int64_t elements) const override {
+    halves_.add(arrived, {static_cast<float*>(accumulators), at(elements)});
+  }
+  void clear(void* accumulators, int64_t elements) const override {
+    std::memset(accumulators, 0, at(elements) * sizeof(float));
+  }
+  void round(void* target, const void* accumulators, int64_t elements) const override {
+    halves_.write({static_cast<const float*>(accumulators), at(elements)}, target);
+  }
+  Bytes element() const override { return Halves::kBytes; }
+  Bytes accumulator() const override { return Bytes(sizeof(float)); }
+
+ private:
+  Halves halves_;
+};
+
 }  // namespace
 
 std::unique_ptr<Reduction> sum_of(tuttiDataType_t type) {
   if (type == tuttiFloat32) return std::make_unique<SumOf<float>>(type);
-  require(type == tuttiFloat64, "type ", static_cast<int>(type),
-          " has no sum in the runtime; use tuttiFloat32 or tuttiFloat64");
-  return std::make_unique<SumOf<double>>(type);
+  if (type == tuttiFloat64) return std::make_unique<SumOf<double>>(type);
+  require(Halves::has(type), "type ", static_cast<int>(type),
+          " has no sum in the runtime; use tuttiFloat32, tuttiFloat64, tuttiBfloat16 or "
+          "tuttiFloat16");
+  return std::make_unique<SumOfHalves>(type);
 }
 
 Exchange::Exchange(Resharding resharding, Bytes element, const Reduction* reduction)
@@ -254,6 +277,11 @@ void Exchange::place_arrivals(int rank) {
   }
   scratch_.resize(bytes(next));
   counters_.reduction_scratch = element_ * from_others;
+  if (reduction_->accumulator() == element_) return;
+  const int64_t size = resharding_.target_sizes[at(rank)];
+  accumulators_.resize(at(checked_product(size, reduction_->accumulator().value,
+                                          "the accumulators of a reduction in bytes")));
+  counters_.reduction_scratch += reduction_->accumulator() * size;
 }
 
 /// Ascending source rank at every place, whatever the order of arrival.
@@ -265,12 +293,15 @@ void Exchange::fold_arrivals(int rank, std::byte* target) {
   std::stable_sort(own.begin(), own.end(), [&](size_t a, size_t b) {
     return resharding_.parcels[a].source < resharding_.parcels[b].source;
   });
-  reduction_->clear(target, resharding_.target_sizes[at(rank)]);
+  const int64_t size = resharding_.target_sizes[at(rank)], width = reduction_->accumulator().value;
+  std::byte* const to = accumulators_.empty() ? target : accumulators_.data();
+  reduction_->clear(to, size);
   for (const size_t i : own) {
     const Parcel& p = resharding_.parcels[i];
-    reduction_->fold(target + bytes(p.target_offset), scratch_.data() + bytes(scratch_offset_[i]),
+    reduction_->fold(to + p.target_offset * width, scratch_.data() + bytes(scratch_offset_[i]),
                      p.length);
   }
+  if (to != target) reduction_->round(target, to, size);
 }
 
 void Exchange::run_round(const Place& place, std::span<const int> round, const std::byte* source,

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
+#include "src/runtime/halves.h"
 #include "tutti/runtime/communicators.h"
 #include "tutti/runtime/exchange.h"
 
@@ -153,6 +155,33 @@ TEST(RuntimeExchange, ReversedWithASumItAddsWhatEveryRankBrings) {
           EXPECT_EQ(target[next++], double(shard.begin + i) * 10);
         }
       }
+    });
+  }
+}
+
+// 256 + 1 is 256 in bfloat16, and 2048 + 1 is 2048 in float16: sums that were rounded on their way
+// would stay there.
+TEST(RuntimeExchange, SumsOfHalvesAreAddedInFloatAndRoundedOnce) {
+  struct HalfCase {
+    tuttiDataType_t type;
+    float large, expected;
+  };
+  const Resharding plan = reverse(reshard(even(8, 4), replicated(8, 4)));
+  for (const HalfCase& c : {HalfCase{tuttiBfloat16, 256, 260}, {tuttiFloat16, 2048, 2052}}) {
+    const auto sum = sum_of(c.type);
+    const Halves halves(c.type);
+    run_ranks(4, [&](tuttiComm_t comm, int rank) {
+      Exchange exchange(plan, Bytes(2), sum.get());
+      EXPECT_EQ(exchange.way(), ExchangeWay::kRounds);
+      std::vector<float> mine(8, rank == 0 ? c.large : 1), got(2);
+      if (rank == 3) mine[7] = std::numeric_limits<float>::infinity();
+      std::vector<uint16_t> source(8), target(2, 77);
+      halves.write(mine, source.data());
+      exchange.run(comm, source.data(), target.data());
+      halves.read(target.data(), got);
+      EXPECT_EQ(got[0], c.expected);
+      EXPECT_EQ(got[1], rank == 3 ? std::numeric_limits<float>::infinity() : c.expected);
+      EXPECT_EQ(exchange.counters().reduction_scratch, Bytes(3 * 2 * 2 + 2 * 4));
     });
   }
 }

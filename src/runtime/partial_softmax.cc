@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
+#include "src/runtime/halves.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
@@ -52,6 +55,47 @@ class MergeRows final : public Reduction {
   size_t width_;
 };
 
+/// Outputs of 16 bits; the lse, whose rounding would be one of all outputs, is a float.
+class MergeRowsOfHalves final : public Reduction {
+ public:
+  MergeRowsOfHalves(tuttiDataType_t type, int width)
+      : halves_(type), width_(static_cast<size_t>(width)) {}
+
+  void fold(void* accumulators, const void* arrived, int64_t elements) const override {
+    std::vector<float> row(width_);
+    auto* to = static_cast<float*>(accumulators);
+    const auto* from = static_cast<const std::byte*>(arrived);
+    for (int64_t i = 0; i < elements; ++i, to += width_ + 1, from += element().value) {
+      float lse = 0;
+      std::memcpy(&lse, from + lse_at(), sizeof lse);
+      halves_.read(from, row);
+      merge_row<float>({to, width_}, to[width_], row, lse);
+    }
+  }
+  void clear(void* accumulators, int64_t elements) const override {
+    floats_.clear(accumulators, elements);
+  }
+  void round(void* target, const void* accumulators, int64_t elements) const override {
+    auto* to = static_cast<std::byte*>(target);
+    const auto* from = static_cast<const float*>(accumulators);
+    for (int64_t i = 0; i < elements; ++i, to += element().value, from += width_ + 1) {
+      halves_.write({from, width_}, to);
+      std::memcpy(to + lse_at(), from + width_, sizeof(float));
+    }
+  }
+  Bytes element() const override {
+    return Halves::kBytes * static_cast<int64_t>(width_) + Bytes(sizeof(float));
+  }
+  Bytes accumulator() const override { return floats_.element(); }
+
+ private:
+  size_t lse_at() const { return width_ * Halves::kBytes.value; }
+
+  Halves halves_;
+  size_t width_;
+  MergeRows<float> floats_{static_cast<int>(width_)};
+};
+
 }  // namespace
 
 void merge_partials(std::span<double> acc_output, std::span<double> acc_lse,
@@ -70,9 +114,12 @@ void merge_partials(std::span<double> acc_output, std::span<double> acc_lse,
 std::unique_ptr<Reduction> merge_rows(tuttiDataType_t type, int width) {
   require(width >= 1, "a row has ", width, " outputs; give 1 or more");
   if (type == tuttiFloat32) return std::make_unique<MergeRows<float>>(width);
-  require(type == tuttiFloat64, "type ", static_cast<int>(type),
-          " has no merge; use tuttiFloat32 or tuttiFloat64");
-  return std::make_unique<MergeRows<double>>(width);
+  if (type == tuttiFloat64) return std::make_unique<MergeRows<double>>(width);
+  require(Halves::has(type), "type ", static_cast<int>(type),
+          " has no merge; use tuttiFloat32, tuttiFloat64, tuttiBfloat16 or tuttiFloat16");
+  require(width % 2 == 0, "a row has ", width,
+          " outputs of 16 bits; give an even number, so that the lse behind them is aligned");
+  return std::make_unique<MergeRowsOfHalves>(type, width);
 }
 
 }  // namespace tutti::runtime

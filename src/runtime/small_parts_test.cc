@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
+#include "src/runtime/halves.h"
 #include "tutti/runtime/cost.h"
 #include "tutti/runtime/counters.h"
 #include "tutti/runtime/partial_softmax.h"
@@ -277,6 +279,37 @@ TEST(RuntimePartialSoftmax, MaskedRowsGiveZeroAndNaNIsRefused) {
                  "one shape");
   EXPECT_REFUSED(merge_rows(tuttiInt32, 4), "use tuttiFloat32");
   EXPECT_REFUSED(merge_rows(tuttiFloat32, 0), "1 or more");
+  EXPECT_REFUSED(merge_rows(tuttiBfloat16, 3), "an even number");
+}
+
+TEST(RuntimePartialSoftmax, RowsOfHalvesAreMergedInFloatAndRoundedOnce) {
+  constexpr int kWidth = 4;
+  std::mt19937 dice(11);
+  std::normal_distribution<float> draw;
+  for (const tuttiDataType_t type : {tuttiBfloat16, tuttiFloat16}) {
+    const auto merging = merge_rows(type, kWidth), floats = merge_rows(tuttiFloat32, kWidth);
+    const Halves halves(type);
+    ASSERT_EQ(merging->element(), Bytes(2 * kWidth + 4));
+    ASSERT_EQ(merging->accumulator(), floats->element());
+    std::vector<float> accumulators(kWidth + 1), expected(kWidth + 1), row(kWidth + 1);
+    merging->clear(accumulators.data(), 1);
+    floats->clear(expected.data(), 1);
+    std::vector<std::byte> arrived(12);
+    for (int part = 0; part < 5; ++part) {
+      for (float& value : row) value = draw(dice);
+      halves.write(std::span(row).first(kWidth), arrived.data());
+      std::memcpy(arrived.data() + 8, &row[kWidth], sizeof(float));
+      merging->fold(accumulators.data(), arrived.data(), 1);
+      halves.read(arrived.data(), std::span(row).first(kWidth));
+      floats->fold(expected.data(), row.data(), 1);
+    }
+    EXPECT_EQ(accumulators, expected);
+    std::vector<std::byte> target(12), rounded(8);
+    merging->round(target.data(), accumulators.data(), 1);
+    halves.write(std::span(expected).first(kWidth), rounded.data());
+    EXPECT_EQ(std::memcmp(target.data(), rounded.data(), 8), 0);
+    EXPECT_EQ(std::memcmp(target.data() + 8, &expected[kWidth], 4), 0);
+  }
 }
 
 // Partials of all ranks come together on the rows' owners by an exchange, in rank order.

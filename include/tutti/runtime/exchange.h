@@ -36,22 +36,30 @@
 
 namespace tutti::runtime {
 
-/// Combines elements that arrive at one place from several ranks. Implementations are the only code
-/// here that looks at the contents of elements.
+/// Combines elements that arrive at one place from several ranks, in accumulators: those of the
+/// target itself, or wider ones, which are rounded once at the end. Implementations are the only
+/// code here that looks at the contents of elements.
 class TUTTI_RUNTIME_API Reduction {
  public:
   virtual ~Reduction() = default;
-  /// target[i] becomes target[i] (x) arrived[i]. Arrivals are folded in ascending source rank.
-  virtual void fold(void* target, const void* arrived, int64_t elements) const = 0;
+  /// accumulators[i] becomes accumulators[i] (x) arrived[i]. Arrivals are folded in ascending
+  /// source rank.
+  virtual void fold(void* accumulators, const void* arrived, int64_t elements) const = 0;
   /// The size of an element; it must be that of the exchange.
   virtual Bytes element() const = 0;
-  /// Makes the target the identity of the fold.
-  virtual void clear(void* target, int64_t elements) const = 0;
+  /// The size of an accumulator; that of an element if the target has them.
+  virtual Bytes accumulator() const { return element(); }
+  /// Makes the accumulators the identity of the fold.
+  virtual void clear(void* accumulators, int64_t elements) const = 0;
+  /// Where accumulators are wider: target[i] becomes accumulators[i], rounded.
+  virtual void round(void* /*target*/, const void* /*accumulators*/, int64_t /*elements*/) const {}
   /// The type whose sum this fold is, if the library can fold it itself; else null.
   virtual const tuttiDataType_t* summed_type() const { return nullptr; }
 };
 
-/// The sum of float or double elements; the type is that of an element.
+/// The sum of elements of a floating type: float, double, or bfloat16 and float16, which are added
+/// in float and rounded once, to the nearest even. The library's own collectives round such sums
+/// whenever they pass them on, so these are always added here, in rounds.
 TUTTI_RUNTIME_API std::unique_ptr<Reduction> sum_of(tuttiDataType_t type);
 
 enum class ExchangeWay { kAllGather, kReduceScatter, kAllToAll, kRounds };
@@ -61,7 +69,7 @@ struct ExchangeCounters {
   int64_t calls = 0;           // collectives, and groups of sends and receives
   Bytes sent{0};               // from this rank to others, by parcels
   Bytes copied{0};             // stays on this rank: memory to memory by the runtime
-  Bytes reduction_scratch{0};  // allocated for arrivals that are folded; 0 without a reduction
+  Bytes reduction_scratch{0};  // for arrivals from others, and accumulators that are no target's
 };
 
 class TUTTI_RUNTIME_API Exchange {
@@ -111,6 +119,7 @@ class TUTTI_RUNTIME_API Exchange {
   tuttiComm_t agreed_ = nullptr;         // on which all ranks have the same exchange
   std::vector<std::byte> scratch_;       // arrivals of this rank, in the order of its parcels
   std::vector<int64_t> scratch_offset_;  // of each parcel; -1: it is not this rank's
+  std::vector<std::byte> accumulators_;  // empty: the target's elements are
 };
 
 /// Throws kRanksDiffer, with a sentence that names the ranks, if ranks pass different fingerprints

@@ -6,7 +6,9 @@
 // over them (lse). Merging is associative and commutative up to rounding; for equal bits merge in
 // one order, as Exchange does.
 //
-// Units:   an element of the reduction is one row: `width` outputs, then the lse.
+// Units:   an element of the reduction is one row: `width` outputs, then the lse. Outputs of 16
+// bits
+//          are merged in float and rounded once; their lse is a float, and the width is even.
 // Errors:  throws Error for an lse that is NaN or +infinity. A row without any key has lse
 //          -infinity; whatever its output holds, NaN too, counts as 0.
 // Threads: any.
@@ -25,7 +27,8 @@ namespace tutti::runtime {
 TUTTI_RUNTIME_API void merge_partials(std::span<double> acc_output, std::span<double> acc_lse,
                                       std::span<const double> output, std::span<const double> lse);
 
-/// For Exchange: elements of (width + 1) * sizeof(type) bytes, float or double.
+/// For Exchange: elements of (width + 1) * sizeof(type) bytes, of bfloat16 and float16 of
+/// width * 2 + 4.
 TUTTI_RUNTIME_API std::unique_ptr<Reduction> merge_rows(tuttiDataType_t type, int width);
 
 }  // namespace tutti::runtime

@@ -17,7 +17,8 @@ from tutti.errors import InvalidInput
 from tutti.torch._groups import communicator
 from tutti.torch._handles import find, named, type_name
 
-_SUMMED = (torch.float32, torch.float64)
+# Types that an exchange adds, those of 16 bits in float32.
+_SUMMED = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 # ---- exchanges -----------------------------------------------------------------------------------
