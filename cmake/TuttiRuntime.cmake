@@ -3,7 +3,8 @@
 
 tutti_glob(TUTTI_RUNTIME_SOURCES FOLDERS src/runtime MATCHING "\\.cc$" WITHOUT "_test\\.cc$")
 add_library(tutti_runtime_objects OBJECT ${TUTTI_RUNTIME_SOURCES})
-target_link_libraries(tutti_runtime_objects PUBLIC tutti_flags)
+# libsodium: both ends of a transfer queue prove that they hold its key.
+target_link_libraries(tutti_runtime_objects PUBLIC tutti_flags PkgConfig::SODIUM)
 tutti_precompile(tutti_runtime_objects FROM tutti_core)
 tutti_unite(tutti_runtime_objects FOLDERS src/runtime src/runtime/outer)
 
@@ -14,7 +15,7 @@ set_target_properties(tutti_runtime PROPERTIES
 
 # What the programs of this build link; a linker takes of it what they use.
 add_library(tutti_runtime_part STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_runtime_objects>)
-target_link_libraries(tutti_runtime_part PUBLIC tutti_flags)
+target_link_libraries(tutti_runtime_part PUBLIC tutti_flags PkgConfig::SODIUM)
 set_target_properties(tutti_runtime_part PROPERTIES LINKER_LANGUAGE CXX)
 
 tutti_glob(TUTTI_EXAMPLES FOLDERS examples MATCHING "\\.cc$")

@@ -18,6 +18,7 @@ from tutti._core import *  # noqa: F403  (every part of the binding is part of t
 from tutti._core import Request
 from tutti._log import log_to_logging
 from tutti._run import run
+from tutti._transfer_queue import QueueClient
 from tutti.errors import CommunicationError, Error, Infeasible, InvalidInput, RanksDiffer
 
 try:
