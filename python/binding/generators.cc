@@ -20,7 +20,8 @@ void add_pipeline(nb::module_& module) {
   planner(module, "pipeline", &pipeline,
           "1F1B, and interleaved with more than one chunk (Megatron-LM, arXiv:2104.04473). Items "
           "are (micro_batch * stages + stage) * 2 + (1 for a backward pass), with stage = chunk * "
-          "ranks + rank.\n\n"
+          "ranks + rank. With `weights` gradients of weights are passes of their own, which fill "
+          "bubbles (ZB-H1 of Zero Bubble, arXiv:2401.10241), with items behind all others.\n\n"
           ">>> tutti.pipeline(ranks=4, micro_batches=8, chunks=2).summary().makespan\n28500000",
           field("ranks", &PipelineSpec::ranks, "of the pipeline"),
           field("micro_batches", &PipelineSpec::micro_batches, "of a step"),
@@ -33,7 +34,11 @@ void add_pipeline(nb::module_& module) {
           field("transfer", &PipelineSpec::transfer, "ns of one message"),
           field("message", &PipelineSpec::message, "bytes"),
           field("activations", &PipelineSpec::activations, "bytes of one micro-batch in one chunk"),
-          field("memory", &PipelineSpec::memory, "bytes of a rank; 0: no limit"));
+          field("memory", &PipelineSpec::memory, "bytes of a rank; 0: no limit"),
+          field("weights", &PipelineSpec::weights,
+                "ns of the backward pass that make gradients of weights; 0: no passes for them"),
+          field("stage_layers", &PipelineSpec::stage_layers,
+                "layers of each stage, whose times are in proportion; []: all are equal"));
 }
 
 void add_fsdp(nb::module_& module) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/runtime/index.h"
@@ -11,21 +13,37 @@
 namespace tutti::runtime {
 namespace {
 
+enum class PassKind { kForward, kBackward, kWeights };
+
 /// One pass of one micro-batch through one chunk.
 struct Pass {
-  bool backward = false;
+  PassKind kind = PassKind::kForward;
   int chunk = 0;
   int micro_batch = 0;
+
+  bool backward() const { return kind == PassKind::kBackward; }
 };
 
+/// How long the pass takes on that stage: of equal ones a chunk's share of a rank's whole.
+int64_t time_of(const PipelineSpec& spec, PassKind kind, int stage) {
+  const int64_t of_rank = kind == PassKind::kForward    ? spec.forward.value
+                          : kind == PassKind::kBackward ? (spec.backward - spec.weights).value
+                                                        : spec.weights.value;
+  if (spec.stage_layers.empty()) return of_rank / spec.chunks;
+  const auto& layers = spec.stage_layers;
+  return of_rank * spec.ranks * layers[at(stage)] /
+         std::accumulate(layers.begin(), layers.end(), int64_t{0});
+}
+
 /// The k-th forward (or backward) pass of every rank: groups of micro-batches, chunk by chunk.
-std::vector<Pass> passes(const PipelineSpec& spec, bool backward) {
+std::vector<Pass> passes(const PipelineSpec& spec, PassKind kind) {
+  const bool backward = kind != PassKind::kForward;
   std::vector<Pass> order;
   for (int first = 0; first < spec.micro_batches; first += spec.group) {
     const int last = std::min(first + spec.group, spec.micro_batches);
     for (int c = 0; c < spec.chunks; ++c) {
       for (int m = first; m < last; ++m) {
-        order.push_back({backward, backward ? spec.chunks - 1 - c : c, m});
+        order.push_back({kind, backward ? spec.chunks - 1 - c : c, m});
       }
     }
   }
@@ -33,18 +51,25 @@ std::vector<Pass> passes(const PipelineSpec& spec, bool backward) {
 }
 
 /// Warm-up, then one forward and one backward in turn, then the backward passes that are left.
+/// Passes for weights follow the backward passes, on rank r r of them later: so much earlier than
+/// on rank 0 it has its first backward pass, and so many more activations it has room for.
 std::vector<Pass> program(const PipelineSpec& spec, int rank) {
-  const std::vector<Pass> forward = passes(spec, false), backward = passes(spec, true);
+  const std::vector<Pass> forward = passes(spec, PassKind::kForward),
+                          backward = passes(spec, PassKind::kBackward),
+                          weights = spec.weights > Nanoseconds(0) ? passes(spec, PassKind::kWeights)
+                                                                  : std::vector<Pass>();
   const int behind = spec.ranks - rank - 1;
   const size_t warm_up =
       spec.chunks == 1 ? at(behind) : at(2 * behind + (spec.chunks - 1) * spec.group);
   std::vector<Pass> order;
-  size_t f = 0;
+  size_t f = 0, w = 0;
   for (; f < std::min(warm_up, forward.size()); ++f) order.push_back(forward[f]);
-  for (const Pass& pass : backward) {
+  for (size_t b = 0; b < backward.size(); ++b) {
     if (f < forward.size()) order.push_back(forward[f++]);
-    order.push_back(pass);
+    order.push_back(backward[b]);
+    if (w < weights.size() && b >= at(rank)) order.push_back(weights[w++]);
   }
+  order.insert(order.end(), weights.begin() + static_cast<std::ptrdiff_t>(w), weights.end());
   return order;
 }
 
@@ -64,11 +89,11 @@ class IdealTimes {
       for (int r = 0; r < spec.ranks; ++r) {
         for (; next[at(r)] < programs[at(r)].size(); ++next[at(r)], moved = true) {
           const Pass& pass = programs[at(r)][next[at(r)]];
-          const int64_t input = arrival(pass, pass.chunk * spec.ranks + r);
+          const int stage = pass.chunk * spec.ranks + r;
+          const int64_t input = pass.kind == PassKind::kWeights ? 0 : arrival(pass, stage);
           if (input < 0) break;
-          const int64_t work = (pass.backward ? spec.backward : spec.forward).value / spec.chunks;
-          free_at[at(r)] = std::max(free_at[at(r)], input) + work;
-          ends_[place(pass, pass.chunk * spec.ranks + r)] = free_at[at(r)];
+          free_at[at(r)] = std::max(free_at[at(r)], input) + time_of(spec, pass.kind, stage);
+          if (pass.kind != PassKind::kWeights) ends_[place(pass, stage)] = free_at[at(r)];
         }
       }
     }
@@ -80,12 +105,11 @@ class IdealTimes {
   int64_t arrival(const Pass& pass, int stage) const {
     const int stages = spec_.ranks * spec_.chunks;
     Pass before = pass;
-    int from = pass.backward ? stage + 1 : stage - 1;
+    const int from = pass.backward() ? stage + 1 : stage - 1;
     if (from < 0) return 0;
     if (from == stages) {
-      from = stage;
-      before.backward = false;
-      return end(before, from);
+      before.kind = PassKind::kForward;
+      return end(before, stage);
     }
     const int64_t made = end(before, from);
     return made < 0 ? -1 : made + spec_.transfer.value;
@@ -93,7 +117,7 @@ class IdealTimes {
 
  private:
   size_t place(const Pass& pass, int stage) const {
-    return at((int64_t{stage} * spec_.micro_batches + pass.micro_batch) * 2 + pass.backward);
+    return at((int64_t{stage} * spec_.micro_batches + pass.micro_batch) * 2 + pass.backward());
   }
 
   const PipelineSpec& spec_;
@@ -121,7 +145,8 @@ class PipelineMaker {
   }
 
   Timeline make() {
-    builder_.timeline().items = int64_t{spec_.micro_batches} * stages_ * 2;
+    const bool has_weights = spec_.weights > Nanoseconds(0);
+    builder_.timeline().items = int64_t{spec_.micro_batches} * stages_ * (has_weights ? 3 : 2);
     builder_.timeline().memory = spec_.memory;
     for (int rank = 0; rank < spec_.ranks; ++rank) {
       for (int backward = 0; backward < 2; ++backward) {
@@ -129,8 +154,11 @@ class PipelineMaker {
         send_buffers_[backward] = {builder_.buffer(), builder_.buffer()};
       }
       activations_.assign(at(spec_.micro_batches * spec_.chunks), -1);
+      gradients_.assign(has_weights ? activations_.size() : 0, -1);
       arrivals_.clear();
-      for (const Pass& pass : program(spec_, rank)) add_pass(rank, pass);
+      for (const Pass& pass : program(spec_, rank)) {
+        pass.kind == PassKind::kWeights ? add_weights(rank, pass) : add_pass(rank, pass);
+      }
       add_receives(rank);
     }
     return builder_.take();
@@ -144,22 +172,44 @@ class PipelineMaker {
     return channels_[at((backward ? spec_.ranks : 0) + rank)];
   }
 
-  void add_pass(int rank, const Pass& pass) {
+  TimelineTask work_of(int rank, const Pass& pass) const {
     const int stage = pass.chunk * spec_.ranks + rank;
     TimelineTask work;
     work.rank = rank;
-    work.name = std::string(pass.backward ? "B" : "F") + std::to_string(pass.micro_batch) +
+    work.name = "FBW"[static_cast<int>(pass.kind)] + std::to_string(pass.micro_batch) +
                 (spec_.chunks > 1 ? "." + std::to_string(pass.chunk) : "");
-    work.duration = (pass.backward ? spec_.backward : spec_.forward) / spec_.chunks;
-    work.item = work.tag = tag_of(pass.micro_batch, stage, pass.backward);
-    (pass.backward ? work.releases : work.acquires) = spec_.activations;
-    int& kept = activations_[at(pass.chunk * spec_.micro_batches + pass.micro_batch)];
-    if (kept < 0) kept = builder_.buffer();
-    (pass.backward ? work.reads : work.writes).push_back(kept);
-    const bool receives = pass.backward ? stage < stages_ - 1 : stage > 0;
-    const bool sends = pass.backward ? stage > 0 : stage < stages_ - 1;
-    std::vector<int>& sent = sends_[pass.backward];
-    const int buffer = send_buffers_[pass.backward][sent.size() % 2];
+    work.duration = Nanoseconds(time_of(spec_, pass.kind, stage));
+    return work;
+  }
+  /// Its activations, or the gradient of its output, between the passes that need them.
+  int& kept(std::vector<int>& buffers, const Pass& pass) {
+    int& buffer = buffers[at(pass.chunk * spec_.micro_batches + pass.micro_batch)];
+    if (buffer < 0) buffer = builder_.buffer();
+    return buffer;
+  }
+
+  void add_weights(int rank, const Pass& pass) {
+    TimelineTask work = work_of(rank, pass);
+    const int stage = pass.chunk * spec_.ranks + rank;
+    work.item = int64_t{spec_.micro_batches} * stages_ * 2 + pass.micro_batch * stages_ + stage;
+    work.releases = spec_.activations;
+    work.reads = {kept(activations_, pass), kept(gradients_, pass)};
+    builder_.add(std::move(work));
+  }
+
+  void add_pass(int rank, const Pass& pass) {
+    const int stage = pass.chunk * spec_.ranks + rank;
+    const bool backward = pass.backward();
+    TimelineTask work = work_of(rank, pass);
+    work.item = work.tag = tag_of(pass.micro_batch, stage, backward);
+    if (!backward) work.acquires = spec_.activations;
+    if (backward && gradients_.empty()) work.releases = spec_.activations;
+    (backward ? work.reads : work.writes).push_back(kept(activations_, pass));
+    if (backward && !gradients_.empty()) work.writes.push_back(kept(gradients_, pass));
+    const bool receives = backward ? stage < stages_ - 1 : stage > 0;
+    const bool sends = backward ? stage > 0 : stage < stages_ - 1;
+    std::vector<int>& sent = sends_[backward];
+    const int buffer = send_buffers_[backward][sent.size() % 2];
     if (sends) {
       work.writes.push_back(buffer);
       if (sent.size() >= 2) work.after.push_back(sent[sent.size() - 2]);
@@ -170,8 +220,8 @@ class PipelineMaker {
       arrivals_.push_back({pass, done, times_.arrival(pass, stage), times_.end(pass, stage)});
     }
     if (!sends) return;
-    send.channel = channel_from(rank, pass.backward);
-    send.tag = tag_of(pass.micro_batch, pass.backward ? stage - 1 : stage + 1, pass.backward);
+    send.channel = channel_from(rank, backward);
+    send.tag = tag_of(pass.micro_batch, backward ? stage - 1 : stage + 1, backward);
     send.after = {done};
     send.reads = {buffer};
     sent.push_back(builder_.add(std::move(send)));
@@ -194,7 +244,7 @@ class PipelineMaker {
                      [](const Arrival& a, const Arrival& b) { return a.comes < b.comes; });
     std::vector<Arrival> received[2];
     std::vector<int> buffers[2];
-    for (const Arrival& arrival : arrivals_) received[arrival.pass.backward].push_back(arrival);
+    for (const Arrival& arrival : arrivals_) received[arrival.pass.backward()].push_back(arrival);
     for (int backward = 0; backward < 2; ++backward) {
       for (size_t i = 0; i < buffers_for(received[backward]); ++i) {
         buffers[backward].push_back(builder_.buffer());
@@ -202,7 +252,7 @@ class PipelineMaker {
     }
     size_t count[2] = {0, 0};
     for (const Arrival& arrival : arrivals_) {
-      const bool backward = arrival.pass.backward;
+      const bool backward = arrival.pass.backward();
       const size_t k = count[backward]++, depth = buffers[backward].size();
       TimelineTask recv = message(rank, builder_.task(arrival.reader).name, TaskKind::kRecv);
       recv.channel =
@@ -237,8 +287,26 @@ class PipelineMaker {
   std::vector<int> sends_[2];
   std::vector<int> send_buffers_[2];
   std::vector<int> activations_;
+  std::vector<int> gradients_;  // empty: there are no passes for weights
   std::vector<Arrival> arrivals_;
 };
+
+void check_layers(const PipelineSpec& spec, int64_t stages) {
+  if (spec.stage_layers.empty()) {
+    return require(spec.layers >= 0 && spec.layers % stages == 0, spec.layers,
+                   " layers are not a multiple of ", spec.ranks, " ranks * ", spec.chunks,
+                   " chunks; change either, or give the layers of each stage");
+  }
+  require(std::ssize(spec.stage_layers) == stages, "there are layers for ",
+          spec.stage_layers.size(), " stages; the pipeline has ", stages);
+  int64_t sum = 0;
+  for (const int layers : spec.stage_layers) {
+    require(layers >= 1, "a stage has ", layers, " layers; give 1 or more");
+    sum += layers;
+  }
+  require(spec.layers == 0 || spec.layers == sum, "the stages have ", sum, " layers, not ",
+          spec.layers);
+}
 
 void check_spec(const PipelineSpec& spec) {
   check_ranks(spec.ranks);
@@ -249,19 +317,26 @@ void check_spec(const PipelineSpec& spec) {
   const int64_t stages = int64_t{spec.ranks} * spec.chunks;
   const int64_t all = checked_product(stages, spec.micro_batches, "the passes of all stages");
   check_parts(all, "passes");
-  require(spec.layers >= 0 && spec.layers % stages == 0, spec.layers,
-          " layers are not a multiple of ", spec.ranks, " ranks * ", spec.chunks, " chunks");
+  check_layers(spec, stages);
   require(spec.forward >= Nanoseconds(0) && spec.backward >= Nanoseconds(0) &&
               spec.transfer >= Nanoseconds(0),
           "a time of the pipeline is negative");
+  require(spec.weights >= Nanoseconds(0) && spec.weights <= spec.backward, "the part for weights, ",
+          spec.weights.value, " ns, is not within the ", spec.backward.value,
+          " ns of the backward pass");
   const int64_t pass = checked_sum(checked_sum(spec.forward.value, spec.backward.value, "a pass"),
                                    checked_product(2, spec.transfer.value, "two messages"),
                                    "a pass with its messages");
   checked_product(pass, 2 * (all + stages), "the time of the pipeline");
+  const int64_t most = spec.stage_layers.empty() ? 1 : *std::ranges::max_element(spec.stage_layers);
+  checked_product(checked_product(pass, spec.ranks, "a pass on all ranks"), most,
+                  "the time of a stage's layers");
   require(spec.group >= 1, "groups of ", spec.group, " micro-batches; give 1 or more");
-  require(spec.forward.value % spec.chunks == 0 && spec.backward.value % spec.chunks == 0,
-          "forward ", spec.forward.value, " and backward ", spec.backward.value,
-          " ns must be multiples of the ", spec.chunks, " chunks");
+  for (const Nanoseconds time : {spec.forward, spec.backward, spec.weights}) {
+    require(!spec.stage_layers.empty() || time.value % spec.chunks == 0, "forward ",
+            spec.forward.value, ", backward ", spec.backward.value, " and weights ",
+            spec.weights.value, " ns must be multiples of the ", spec.chunks, " chunks");
+  }
   if (spec.chunks == 1) return;
   require(spec.micro_batches >= spec.ranks, spec.micro_batches, " micro-batches for ", spec.ranks,
           " ranks with ", spec.chunks,
@@ -307,6 +382,15 @@ Timeline example_pipeline(int ranks) {
   spec.ranks = ranks;
   spec.micro_batches = 2 * ranks;
   spec.transfer = Nanoseconds(100'000);
+  spec.message = Bytes(4096);
+  return pipeline(spec);
+}
+
+Timeline example_zero_bubble(int ranks) {
+  PipelineSpec spec;
+  spec.ranks = ranks;
+  spec.micro_batches = 2 * ranks;
+  spec.weights = spec.backward / 2;
   spec.message = Bytes(4096);
   return pipeline(spec);
 }

@@ -1,6 +1,7 @@
 // Pipelines that compute: training_systems 3.13 (e), gradients bit-equal to one process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -55,23 +56,33 @@ std::vector<Vector> one_process(int stages, int micro_batches) {
 /// is used too early shows.
 class StageWork {
  public:
-  StageWork(const PipelineSpec& spec) : stages_(spec.ranks * spec.chunks) {}
+  StageWork(const PipelineSpec& spec)
+      : stages_(spec.ranks * spec.chunks),
+        first_of_weights_(int64_t{spec.micro_batches} * stages_ * 2),
+        splits_(spec.weights > Nanoseconds(0)) {}
 
   void compute(const TimelineTask& task) {
+    if (task.item >= first_of_weights_) {
+      return add(int((task.item - first_of_weights_) % stages_), memory(task.reads[0]),
+                 memory(task.reads[1]));
+    }
     const bool is_backward = task.item % 2 == 1;
     const int stage = int(task.item / 2 % stages_), micro_batch = int(task.item / 2 / stages_);
     const Vector weights = weights_of(stage);
     if (is_backward) {
       const Vector input = memory(task.reads[0]);
       Vector slope = task.reads.size() > 1 ? memory(task.reads[1]) : input;
-      Vector& gradient = gradients[stage];
-      gradient.resize(kWidth, 0);
-      for (size_t i = 0; i < kWidth; ++i) {
-        if (task.reads.size() == 1) slope[i] = input[i] * weights[i];  // the last stage's output
-        gradient[i] += slope[i] * input[i];
-        slope[i] *= weights[i];
+      for (size_t i = 0; i < kWidth && task.reads.size() == 1; ++i) {
+        slope[i] = input[i] * weights[i];  // the last stage's output
       }
-      if (!task.writes.empty()) memory(task.writes[0]) = slope;
+      if (splits_) {
+        memory(task.writes[0]) = slope;
+      } else {
+        add(stage, input, slope);
+      }
+      for (size_t i = 0; i < kWidth; ++i) slope[i] *= weights[i];
+      const size_t sent = splits_ ? 1 : 0;
+      if (task.writes.size() > sent) memory(task.writes[sent]) = slope;
     } else {
       Vector x = task.reads.empty() ? input_of(micro_batch) : memory(task.reads[0]);
       memory(task.writes[0]) = x;
@@ -89,6 +100,11 @@ class StageWork {
   std::map<int, Vector> gradients;
 
  private:
+  void add(int stage, const Vector& input, const Vector& slope) {
+    Vector& gradient = gradients[stage];
+    gradient.resize(kWidth, 0);
+    for (size_t i = 0; i < kWidth; ++i) gradient[i] += slope[i] * input[i];
+  }
   Vector& memory(int buffer) {
     const std::lock_guard lock(mutex_);
     Vector& values = memory_[buffer];
@@ -97,6 +113,8 @@ class StageWork {
   }
 
   int stages_;
+  int64_t first_of_weights_;
+  bool splits_;
   std::mutex mutex_;
   std::map<int, Vector> memory_;
 };
@@ -104,13 +122,14 @@ class StageWork {
 TEST(RuntimePipelineRun, GradientsAreThoseOfOneProcessForEverySchedule) {
   for (const int ranks : {2, 3, 4}) {
     for (const int chunks : {1, 2}) {
-      for (const int group : {0, ranks + 1}) {
+      for (const int group : {0, ranks + 1, -1}) {  // -1: 0, with passes for weights
         if (chunks == 1 && group > 0) continue;
         PipelineSpec spec;
+        if (group < 0) spec.weights = spec.backward / 2;
         spec.ranks = ranks;
         spec.chunks = chunks;
         spec.micro_batches = group > 0 ? 2 * group : 2 * ranks;
-        spec.group = group;
+        spec.group = std::max(group, 0);
         spec.message = Bytes(kWidth * 8);
         SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(chunks) +
                      " chunks, group " + std::to_string(group));

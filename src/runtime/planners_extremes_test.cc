@@ -315,6 +315,8 @@ TEST(RuntimeExtremes, Timelines) {
         if (dice.one_in(2)) spec.group = 0;
         if (dice.one_in(3)) spec.forward = dice.time();
         if (dice.one_in(3)) spec.transfer = dice.time();
+        if (dice.one_in(3)) spec.weights = dice.one_in(2) ? dice.time() : spec.backward / 2;
+        if (dice.one_in(3)) spec.stage_layers = {dice.count(), dice.count(), dice.count(), 1};
         if (dice.one_in(3)) spec.activations = dice.bytes();
         if (dice.one_in(3)) spec.memory = dice.bytes();
         look_at(pipeline(spec));

@@ -66,6 +66,46 @@ TEST(RuntimePipeline, InterleavingTakesWhatTheFormulaSays) {
   EXPECT_EQ(makespan(pipeline(spec_of(2, 4, 2))), 13.5);
 }
 
+// Zero Bubble, ZB-H1: (p - 1) (F + B - W) of bubble, and on no rank more memory than 1F1B has on
+// the first one.
+TEST(RuntimePipeline, PassesForWeightsFillTheBubblesAsTheFormulaSays) {
+  for (int p = 1; p <= 8; ++p) {
+    for (int m = p; m <= 16; ++m) {
+      PipelineSpec spec = spec_of(p, m);
+      spec.weights = Nanoseconds(kUnit);
+      const Timeline timeline = pipeline(spec);
+      EXPECT_EQ(said(check(timeline)), "") << p << " " << m;
+      EXPECT_EQ(makespan(timeline), 3 * m + (p - 1)) << p << " " << m;
+      for (const int64_t peak : peaks(timeline)) EXPECT_LE(peak, p) << p << " " << m;
+    }
+  }
+  PipelineSpec spec = spec_of(4, 8, 2);
+  spec.weights = Nanoseconds(kUnit);
+  EXPECT_EQ(said(check(pipeline(spec))), "");
+  EXPECT_LT(makespan(pipeline(spec)), 28.5);
+}
+
+TEST(RuntimePipeline, StagesTakeTimeInProportionToTheirLayers) {
+  PipelineSpec spec = spec_of(4, 8);
+  spec.stage_layers = {2, 2, 2, 2};
+  EXPECT_EQ(makespan(pipeline(spec)), 33);
+  spec.stage_layers = {1, 3, 2, 2};  // every micro-batch waits for the slowest stage
+  const Timeline timeline = pipeline(spec);
+  EXPECT_EQ(said(check(timeline)), "");
+  EXPECT_GE(makespan(timeline), 8 * 4.5);
+  EXPECT_EQ(timeline.tasks[0].duration, Nanoseconds(kUnit / 2));
+  spec.stage_layers = {1, 3, 2};
+  EXPECT_REFUSED(pipeline(spec), "layers for 3 stages; the pipeline has 4");
+  spec.stage_layers = {1, 3, 0, 2};
+  EXPECT_REFUSED(pipeline(spec), "a stage has 0 layers");
+  spec.stage_layers = {1, 3, 2, 2};
+  spec.layers = 9;
+  EXPECT_REFUSED(pipeline(spec), "have 8 layers, not 9");
+  spec = spec_of(4, 8);
+  spec.weights = Nanoseconds(2 * kUnit + 1);
+  EXPECT_REFUSED(pipeline(spec), "not within the 2000 ns");
+}
+
 TEST(RuntimePipeline, RefusesWhatCannotBeScheduled) {
   EXPECT_REFUSED(pipeline(spec_of(4, 0)), "give 1 or more");
   EXPECT_REFUSED(pipeline(spec_of(1, 4, 2)), "nothing to interleave");

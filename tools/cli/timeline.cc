@@ -77,7 +77,7 @@ bool parsed(CommandLine& line, int argc, const char* const* argv, int& exit_code
 std::optional<Timeline> make_pipeline(CommandLine& line, Common& common, int argc,
                                       const char* const* argv, int& exit_code) {
   PipelineSpec spec;
-  int64_t message = 1 << 20, activations = 1 << 20;
+  int64_t message = 1 << 20, activations = 1 << 20, weights = 0;
   line.add({"--micro-batches", "M", "micro-batches of a step", "8"}, spec.micro_batches, 0, 4096);
   line.add({"--chunks", "V", "chunks of each rank; more than 1: interleaved", "1"}, spec.chunks, 0,
            64);
@@ -89,10 +89,13 @@ std::optional<Timeline> make_pipeline(CommandLine& line, Common& common, int arg
            kMostBytes);
   line.add({"--activations", "BYTES", "that a micro-batch keeps in a chunk", "1048576"},
            activations, 0, kMostBytes);
+  line.add({"--weights", "NS", "of the backward pass, for weights: a pass that fills bubbles", "0"},
+           weights, 0, kMostTime);
   if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
   spec.ranks = common.ranks;
   spec.forward = Nanoseconds(common.forward);
   spec.backward = Nanoseconds(common.backward);
+  spec.weights = Nanoseconds(weights);
   spec.message = Bytes(message);
   spec.transfer = message_time(link_of(common), spec.message);
   spec.activations = Bytes(activations);

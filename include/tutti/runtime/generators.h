@@ -7,7 +7,9 @@
 // Threads: any.
 //
 // Sources: 1F1B and interleaved 1F1B, Megatron-LM (arXiv:2104.04473): exact, with the group sizes
-//          of its present code; the double buffers of messages are ours. FSDP prefetch: ZeRO stage
+//          of its present code; the double buffers of messages are ours. Backward passes in two
+//          parts: the schedule ZB-H1 of Zero Bubble (arXiv:2401.10241), exact for one chunk; with
+//          more, and with uneven stages, a reconstruction. FSDP prefetch: ZeRO stage
 //          3 as in PyTorch FSDP and veScale-FSDP, a reconstruction. Buckets: PyTorch DDP.
 #pragma once
 
@@ -31,11 +33,20 @@ struct PipelineSpec {
   Nanoseconds backward{2'000'000};
   Nanoseconds transfer{0};  // of one message
   Bytes message{0};
-  Bytes activations{1};  // of one micro-batch in one chunk, from its forward to its backward
-  Bytes memory{0};       // limit of a rank; 0: none
+  Bytes activations{1};    // of one micro-batch in one chunk, from its forward to its backward
+  Bytes memory{0};         // limit of a rank; 0: none
+  Nanoseconds weights{0};  // the part of `backward` that makes the gradients of weights, which no
+                           // other rank waits for. More than 0: a pass of its own, later
+  std::vector<int> stage_layers = {};  // layers of each stage, whose times are in proportion to
+                                       // them (rounded down); empty: all stages are equal
 };
 /// Items are numbered (micro_batch * stages + stage) * 2 + (backward ? 1 : 0), stage =
-/// chunk * ranks + rank; a task's tag is that of the item whose input it carries.
+/// chunk * ranks + rank; a task's tag is that of the item whose input it carries. Behind them, if
+/// there are passes for weights, their items: micro_batches * stages * 2 + micro_batch * stages +
+/// stage. Such a pass reads the activations, then the gradient of the stage's output, which the
+/// backward pass has written before its message. It fills what would be a bubble: with F, B and W
+/// for the times of the three passes, p ranks idle (p - 1) (F + B - W) instead of
+/// (p - 1) (F + B + W), and need no more memory than rank 0 did.
 TUTTI_RUNTIME_API Timeline pipeline(const PipelineSpec& spec);
 
 /// The numbers into which parallelism divides a model and a batch.
