@@ -54,8 +54,8 @@ Result<View> View::decode(std::string_view bytes) {
 }
 
 std::vector<MemberId> next_order(const std::vector<MemberId>& previous,
-                               const std::vector<MemberId>& leaving,
-                               const std::vector<MemberId>& joining) {
+                                 const std::vector<MemberId>& leaving,
+                                 const std::vector<MemberId>& joining) {
   std::vector<MemberId> order;
   size_t joined = 0;
   for (const MemberId member : previous) {

@@ -33,7 +33,7 @@ struct Newcomer {
 struct View {
   uint32_t epoch = 0;
   Digest previous{};                // of the view it was made from; zero for the first one
-  std::vector<MemberId> members;      // by rank
+  std::vector<MemberId> members;    // by rank
   std::vector<Newcomer> newcomers;  // the members that the previous view lacks
 
   bool holds(MemberId member) const;
@@ -47,7 +47,7 @@ struct View {
 /// the first of one list that of the first of the other, so everybody else keeps the rank it had.
 /// Where more leave than join, the ranks behind close up; where more join, they come last.
 std::vector<MemberId> next_order(const std::vector<MemberId>& previous,
-                               const std::vector<MemberId>& leaving,
-                               const std::vector<MemberId>& joining);
+                                 const std::vector<MemberId>& leaving,
+                                 const std::vector<MemberId>& joining);
 
 }  // namespace tutti::consensus

@@ -24,11 +24,11 @@ struct Wish {
   };
   Leave who = Leave::kDead;
   std::vector<MemberId> leave;  // kNamed only
-  uint32_t join = 0;          // how many newcomers the edit waits for
+  uint32_t join = 0;            // how many newcomers the edit waits for
   // If not empty: the next epoch's members by rank, kNamed only. kAnyNewcomer stands where one
   // comes whom the callers do not know by its id.
   std::vector<MemberId> order;
-  uint32_t at_least = 0;      // answers that the caller demands beyond what the rule does
+  uint32_t at_least = 0;  // answers that the caller demands beyond what the rule does
 
   bool operator==(const Wish&) const = default;
   std::string encode() const;

@@ -59,8 +59,8 @@ Simulation::Simulation(const Scenario& scenario, const Rules& rules)
   for (const MemberId member : first_.members) nodes_[member];
   for (uint32_t i = 0; i < scenario.newcomers; ++i) {
     const MemberId newcomer = numbered(kFirstNewcomer + i);
-    nodes_[newcomer].joiner = std::make_unique<Joiner>(
-        first_, newcomer, "card " + std::to_string(i), kSimulatedRetry);
+    nodes_[newcomer].joiner =
+        std::make_unique<Joiner>(first_, newcomer, "card " + std::to_string(i), kSimulatedRetry);
   }
   plan_faults();
 }
@@ -215,8 +215,7 @@ void Simulation::send(MemberId from, Envelope envelope) {
   if (cut || (!healed_ && random_.unit() < scenario_.loss)) return;
   const auto message = std::make_shared<const EditMessage>(std::move(envelope.message));
   trace_ = (trace_ ^ (now_ * 31 + uint64_t{from.number} * 7 + uint64_t{envelope.to.number} * 3 +
-                      message->ballot.counter * 1009 +
-                      static_cast<uint64_t>(message->kind))) *
+                      message->ballot.counter * 1009 + static_cast<uint64_t>(message->kind))) *
            0x100000001b3;
   const uint64_t copies = !healed_ && random_.below(8) == 0 ? 2 : 1;
   for (uint64_t i = 0; i < copies; ++i) {
