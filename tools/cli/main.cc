@@ -10,6 +10,7 @@
 #include "tools/cli/arguments.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/plan.h"
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
 #include "tools/cli/sim.h"
@@ -41,6 +42,7 @@ constexpr Command kCommands[] = {
     {"topo", topo_main, "what this host or a cluster is made of"},
     {"tune", tune_main, "what the pieces of calls on devices cost here, as a model"},
     {"sim", sim_main, "a collective on a cluster that is not here, simulated"},
+    {"plan", plan_main, "where which parallelism of a training job goes on a cluster"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };

@@ -11,6 +11,7 @@
 
 #include "perf/collectives/error.h"
 #include "perf/collectives/plot.h"
+#include "src/arrange/library_prices.h"
 #include "src/exec/arena_map.h"
 #include "src/registry/algorithms.h"
 #include "src/select/select.h"
@@ -51,21 +52,6 @@ const schedule::Traits* schedule_traits(std::string_view name, schedule::Collect
   return nullptr;
 }
 
-/// Predictions are made of what the simulator is told.
-select::Model model_of(const sim::Costs& costs) {
-  select::Model model;
-  model.costs = {
-      .signal_latency_ns = costs.signal_ns,
-      .signal_ns = costs.signal_ns,
-      .copy_ns_per_byte = costs.copy_ns_per_byte,
-      .turn_ns = costs.turn_ns,
-      .stream_latency_ns = costs.stream_latency_ns,
-      .message_ns = costs.message_ns,
-      .stream_ns_per_byte = costs.stream_bytes_per_ns > 0 ? 1 / costs.stream_bytes_per_ns : 0,
-      .network_latency_ns = 0};
-  return model;
-}
-
 /// One size, simulated.
 struct Simulated {
   uint64_t bytes = 0;
@@ -86,7 +72,7 @@ class Command {
         network_(
             required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
         prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
-                model_of(options.costs)) {
+                arrange::selection_model(options.costs)) {
     if (options.ring_bytes < kLeastRing || options.ring_bytes > kMostRing) {
       throw PerfError("--ring is not from 64K to 1G", perf::kExitUsage);
     }
