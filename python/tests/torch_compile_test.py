@@ -46,7 +46,17 @@ def experts(rank, helpers):
     return same + [moe.switch.moves >= 0]
 
 
+def attention(rank):
+    attend = tt.ContextAttention(tutti.zigzag(8, 2))
+    torch.manual_seed(rank)
+    return equal(lambda x, w: attend(*(x @ w).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)).relu(),
+                 torch.randn(2, 4, 6), torch.randn(6, 24))
+
+
 class Compiled(unittest.TestCase):
+    def test_attention_over_a_divided_sequence(self):
+        self.assertEqual(torch_ranks.run(attention, 2), [[True] * 3] * 2)
+
     def test_exchanges_and_sums(self):
         self.assertEqual(torch_ranks.run(exchanges_and_sums, 2), [[True] * 3] * 2)
 

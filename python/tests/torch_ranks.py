@@ -12,7 +12,11 @@ import tempfile
 import traceback
 
 import torch
+import torch._dynamo  # noqa: F401  (what PyTorch imports late is imported once, before the forks)
 import torch.distributed as dist
+import torch.distributed.checkpoint  # noqa: F401
+import torch.distributed.fsdp  # noqa: F401
+import torch.distributed.pipelining  # noqa: F401
 
 SECONDS = 240
 
