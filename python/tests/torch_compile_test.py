@@ -14,6 +14,11 @@ import tutti  # noqa: E402
 import tutti.torch as tt  # noqa: E402
 
 
+# What compiling imports is imported once, before the processes are forked; no backward pass, whose threads
+# would not be in the children, and no trace of one.
+torch.compile(lambda x: (x * x).sum(), backend="aot_eager")(torch.ones(2))
+
+
 def gradients(function, *inputs):
     leaves = [x.clone().requires_grad_() for x in inputs]
     y = function(*leaves)

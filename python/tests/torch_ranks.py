@@ -1,6 +1,6 @@
 """Ranks as processes, for tests of what PyTorch keeps once a process: torch.compile and
-torch.distributed. They are forked from a test that has imported PyTorch and has made no communicator, so
-that four of them begin within a second.
+torch.distributed. They are forked from a test that has imported PyTorch, and has made no communicator and
+run no backward pass, whose threads would be missing; so four of them begin within a second.
 """
 
 import os
@@ -22,6 +22,7 @@ SECONDS = 240
 
 
 def _rank(function, rank, ranks, folder, arguments):
+    torch.set_num_threads(1)  # here, as it also renews the pool of threads, while there is one thread
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=ranks)
     try:
         return function(rank, *arguments)
@@ -66,7 +67,6 @@ def _answers(pipes, ranks):
 
 def run(function, ranks, *arguments):
     """function(rank, *arguments) in `ranks` processes with a default group; returns their results."""
-    torch.set_num_threads(1)
     sys.stdout.flush()
     pids, pipes = [], {}
     with tempfile.TemporaryDirectory(prefix="tutti-ranks-") as folder:
