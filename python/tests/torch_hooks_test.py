@@ -84,6 +84,16 @@ def leaves(rank, ranks, drop=False):
     return losses
 
 
+def set_by_hand(rank):
+    model = network()
+    gradients = tt.LeafGradients(model.parameters())
+    model[0][0].weight.grad = torch.ones(16, 16)
+    try:
+        gradients.finish()
+    except tutti.InvalidInput as error:
+        return str(error)
+
+
 def unequal_leaves(rank):
     model = network()
     gradients = tt.LeafGradients(model.parameters())
@@ -105,6 +115,9 @@ class Leaves(unittest.TestCase):
     def test_unequal_numbers_are_said(self):
         for said in torch_ranks.run(unequal_leaves, 2):
             self.assertIn("ranks have 1 to 2 micro-batches", said)
+
+    def test_gradients_that_are_no_leaves_are_said(self):
+        self.assertIn("without a backward pass", torch_ranks.run(set_by_hand, 1)[0])
 
 
 # ---- FSDP2 ---------------------------------------------------------------------------------------
@@ -168,21 +181,22 @@ class Fsdp2(unittest.TestCase):
 def stages_of(rank, plan, count):
     from torch.distributed.pipelining import PipelineStage
     whole = network(layers=count)
-    mine = sorted({item // 2 % count for item in plan.items_by_rank()[rank]})
+    mine = sorted({item // 2 % count for item in plan.items_by_rank()[rank] if item < 2 * 4 * count})
     return [PipelineStage(whole[i], i, count, torch.device("cpu")) for i in mine], whole
 
 
 def plan_of(name, ranks):
     if name == "interleaved":
         return tutti.pipeline(ranks=ranks, micro_batches=4, chunks=2), 2 * ranks
-    plan = tutti.pipeline(ranks=ranks, micro_batches=4)
-    return plan, ranks
+    weights = 1_000_000 if name == "zero bubble" else 0
+    return tutti.pipeline(ranks=ranks, micro_batches=4, weights=weights), ranks
 
 
 def pipeline(rank, name, ranks):
     plan, count = plan_of(name, ranks)
     stages, whole = stages_of(rank, plan, count)
-    run = tt.schedule(stages, plan, loss_fn=lambda y, t: ((y - t) ** 2).mean(), scale_grads=False)
+    run = tt.schedule(stages, plan, loss_fn=lambda y, t: ((y - t) ** 2).mean(), scale_grads=False,
+                      micro_batches=4 if name == "zero bubble" else None)
     data, losses = torch.cat([batch(i) for i in range(4)]), []
     last = any(stage.is_last for stage in stages)
     first = any(stage.is_first for stage in stages)
@@ -207,7 +221,8 @@ def pipeline_refusals(rank):
     said = []
     turned = tutti.Timeline(ranks=2, items=4, tasks=[
         tutti.TimelineTask(rank=(item // 2 + 1) % 2, item=item, duration=1) for item in (0, 2, 3, 1)])
-    for plan in (turned, tutti.pipeline(ranks=4), tutti.Timeline()):
+    zero_bubble = tutti.pipeline(ranks=2, micro_batches=4, weights=1000)
+    for plan in (turned, tutti.pipeline(ranks=4), tutti.Timeline(), zero_bubble):
         try:
             tt.schedule(stages, plan)
         except tutti.InvalidInput as error:
@@ -217,7 +232,7 @@ def pipeline_refusals(rank):
 
 class Pipelines(unittest.TestCase):
     def test_gradients_and_losses_are_those_of_one_process(self):
-        for name in ("1f1b", "interleaved"):
+        for name in ("1f1b", "interleaved", "zero bubble"):
             answers = torch_ranks.run(pipeline, 2, name, 2)
             grads, losses = torch_ranks.run(one_process, 1, 4 if name == "interleaved" else 2)[0]
             found = {name: grad for part, _ in answers for name, grad in part.items()}
@@ -227,10 +242,11 @@ class Pipelines(unittest.TestCase):
             self.assertEqual(answers[1][1], losses)
 
     def test_plans_that_do_not_fit_are_refused(self):
-        for turned, ranks, empty in torch_ranks.run(pipeline_refusals, 2):
+        for turned, ranks, empty, weights in torch_ranks.run(pipeline_refusals, 2):
             self.assertIn("pass their PipelineStage", turned)
             self.assertIn("has 4 ranks", ranks)
             self.assertIn("0 items", empty)
+            self.assertIn("say micro_batches", weights)
 
     def test_the_file_for_torchtitan(self):
         with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8") as file:

@@ -124,6 +124,9 @@ class LeafGradients:
         trees = [self._trees.get(p, _Tree()) for p in self.parameters]
         leaves = max([tree.leaves for tree in trees] + [self._losses.leaves])
         self._expect_equal(leaves)
+        if any(p.grad is not None for p in self.parameters):
+            raise InvalidInput("LeafGradients: a gradient was set without a backward pass that adds it up, "
+                               "as passes for weights of a zero bubble schedule do; use full ones")
         found = [(p, tree.total()) for p, tree in zip(self.parameters, trees)]
         missing = [p for p, tree in zip(self.parameters, trees) if tree.leaves not in (0, leaves)]
         if missing:
