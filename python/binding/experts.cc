@@ -1,6 +1,10 @@
 // Index lists of a mixture of experts, and buckets of ragged tensors.
 #include "tutti/runtime/moe_index.h"
 
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "failure.h"
 #include "part.h"
 #include "record.h"
@@ -54,12 +58,16 @@ void add_index(nb::module_& module) {
              ">>> tutti.expert_capacity(1.25, 64, 2, 8)\n20");
   module.def(
       "load_balance_loss",
-      [](const Integers& counts, const std::vector<double>& mean_probability) {
-        return load_balance_loss(counts.values, mean_probability);
+      [](const Integers& counts, const std::vector<double>& mean_probability,
+         const std::optional<Integers>& own_counts, double local) {
+        if (!own_counts) return load_balance_loss(counts.values, mean_probability);
+        return load_balance_loss(counts.values, own_counts->values, mean_probability, local);
       },
-      "counts"_a, "mean_probability"_a,
+      "counts"_a, "mean_probability"_a, "own_counts"_a = nb::none(), "local"_a = 0.01,
       "N * sum of f_i P_i over the N experts, f_i the share of selections, P_i the router's mean "
-      "probability.\n\n"
+      "probability. With `own_counts`, those of the micro-batch alone, `local` times its own loss "
+      "is "
+      "added (Demons in the Detail).\n\n"
       ">>> tutti.load_balance_loss([2, 2], [0.5, 0.5])\n1.0");
 }
 

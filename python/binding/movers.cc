@@ -5,8 +5,10 @@
 //       meanwhile, since those ranks may be threads of it.
 #include <nanobind/stl/optional.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "communicator.h"
 #include "failure.h"
@@ -398,16 +400,31 @@ The memory is registered: collectives run in place, and nothing is copied.
            "Each share becomes the sum over all ranks, on its rank; the rest is undefined then.");
 }
 
-void sum_together(Communicator& comm, const nb::list& arrays, bool deterministic) {
+/// Runs a sum of the arrays, in place.
+void sum_arrays(Communicator& comm, const nb::list& arrays, const char* call,
+                const std::function<void(tuttiComm_t, std::span<const SumPart>)>& sum) {
   std::vector<Buffer> buffers;
   std::vector<SumPart> parts;
   for (nb::handle array : arrays) {
-    buffers.push_back(writable(array, "all_reduce_together", "an array"));
+    buffers.push_back(writable(array, call, "an array"));
     const Buffer& buffer = buffers.back();
     parts.push_back({buffer.data, static_cast<size_t>(buffer.count), buffer.type});
   }
   const tuttiComm_t handle = comm.handle();
-  comm.run([&] { all_reduce_together(handle, parts, deterministic); });
+  comm.run([&] { sum(handle, parts); });
+}
+
+void sum_together(Communicator& comm, const nb::list& arrays, bool deterministic) {
+  sum_arrays(comm, arrays, "all_reduce_together", [&](tuttiComm_t handle, const auto& parts) {
+    all_reduce_together(handle, parts, deterministic);
+  });
+}
+
+void sum_fused(Communicator& comm, const nb::list& arrays, const char* wire, bool deterministic) {
+  const tuttiDataType_t type = type_named(wire);
+  sum_arrays(comm, arrays, "all_reduce_fused", [&](tuttiComm_t handle, const auto& parts) {
+    FusedSum(handle, type).run(parts, deterministic);
+  });
 }
 
 }  // namespace
@@ -426,6 +443,17 @@ void add_movers(nb::module_& module) {
              "...     return x.tolist(), n.tolist()\n"
              ">>> tutti.run(main, ranks=2)[0]\n"
              "([2.0, 2.0, 2.0], [1])");
+  module.def("all_reduce_fused", &sum_fused, "comm"_a, "arrays"_a, "wire"_a = "float32",
+             "deterministic"_a = false,
+             "Sums arrays over all ranks, in place, as one collective: they are cast to `wire`, "
+             "added and rounded once (BOOST). Each is of that type, or of 16 bits.\n\n"
+             ">>> import numpy\n"
+             ">>> def main(comm):\n"
+             "...     z, s = numpy.ones(3, numpy.float16), numpy.array([0.5], numpy.float32)\n"
+             "...     tutti.all_reduce_fused(comm, [z, s])\n"
+             "...     return z.tolist(), s.tolist()\n"
+             ">>> tutti.run(main, ranks=2)[0]\n"
+             "([2.0, 2.0, 2.0], [1.0])");
 }
 
 }  // namespace tutti::python

@@ -45,6 +45,22 @@ void add_group_choice(nb::module_& module) {
       "hidden=1)\n"
       ">>> [list(g.ranks) for g in tutti.group_choice([20, 5, 5], 4, cost).groups]\n"
       "[[0, 1, 2, 3]]");
+  record<BatchPlan>(module, "BatchPlan", "Micro-batches that fit, one after the other.",
+                    field("micro_batches", &BatchPlan::micro_batches, "GroupPlan objects"),
+                    field("ms", &BatchPlan::ms, "of all of them"));
+  module.def(
+      "split_batch",
+      [](const Integers& lengths, int ranks, const FitCost& cost, int least) {
+        return split_batch(lengths.values, ranks, cost, least);
+      },
+      "lengths"_a, "ranks"_a, "cost"_a, "least"_a = 1,
+      "The fewest micro-batches, at least `least`, into which a batch fits: sorted by length, cut "
+      "where the largest number of tokens is least (FlexSP).\n\n"
+      ">>> cost = tutti.FitCost(linear=1, tokens_per_rank=10, bandwidth=[1, 1], layers=1, "
+      "hidden=1)\n"
+      ">>> batch = tutti.split_batch([20, 5, 5, 30], 4, cost)\n"
+      ">>> [[g.sequences for g in m.groups if g.sequences] for m in batch.micro_batches]\n"
+      "[[[0, 1, 2]], [[3]]]");
   module.def(
       "bucket_lengths",
       [](const Integers& lengths, int buckets) {
@@ -169,6 +185,33 @@ void add_nodes(nb::module_& module) {
       ">>> plan = tutti.reshard(tutti.single_root(8, 4, 0), tutti.single_root(8, 4, 3))\n"
       ">>> [(p.source, p.target) for p in tutti.routed(plan, 2, 2, 2).cross.parcels]\n"
       "[(0, 3), (1, 2)]");
+  record<ZoneCost>(module, "ZoneCost", "What decides where a sequence is computed (Zeppelin).",
+                   field("pair_ns", &ZoneCost::pair_ns, "computing of a pair of tokens"),
+                   field("keys_and_values", &ZoneCost::keys_and_values, "bytes of a token"),
+                   field("intra", &ZoneCost::intra, "a LinkClass: within a node"),
+                   field("nic", &ZoneCost::nic, "a LinkClass: between nodes"),
+                   field("ranks_per_node", &ZoneCost::ranks_per_node, "of each"),
+                   field("nodes", &ZoneCost::nodes, "how many there are"));
+  module.def(
+      "zones",
+      [](const Integers& lengths, const ZoneCost& cost) {
+        static constexpr const char* kNames[] = {"local", "node", "between"};
+        const ZoneBounds bounds = zone_bounds(cost);
+        std::vector<std::pair<int, std::string>> order;
+        for (const int sequence : zone_order(lengths.values, bounds)) {
+          const Zone zone = zone_of(lengths.values[static_cast<size_t>(sequence)], bounds);
+          order.emplace_back(sequence, kNames[static_cast<int>(zone)]);
+        }
+        return order;
+      },
+      "lengths"_a, "cost"_a,
+      "(sequence, zone) in the order in which ranks take them: \"between\" nodes, by the ring of a "
+      "\"node\", \"local\" (Zeppelin).\n\n"
+      ">>> cost = tutti.ZoneCost(pair_ns=1, keys_and_values=100, ranks_per_node=2, nodes=2,\n"
+      "...                       intra=tutti.LinkClass(bytes_per_ns=10),\n"
+      "...                       nic=tutti.LinkClass(bytes_per_ns=1))\n"
+      ">>> tutti.zones([10, 20, 400], cost)\n"
+      "[(2, 'between'), (1, 'node'), (0, 'local')]");
   module.def(
       "remap",
       [](const Integers& have, const Integers& want, int ranks_per_node) {

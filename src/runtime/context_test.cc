@@ -137,6 +137,62 @@ TEST(RuntimeGroupChoice, PlansSixtyFourRanks) {
               plan.groups.size());
 }
 
+/// The fewest micro-batches into which the batch fits, by trying every way to cut it.
+size_t fewest_cuts(const Lengths& sorted, int ranks, const FitCost& cost) {
+  const size_t n = sorted.size();
+  std::vector<size_t> fewest(n + 1, n + 1);
+  fewest[0] = 0;
+  for (size_t end = 1; end <= n; ++end) {
+    for (size_t begin = 0; begin < end; ++begin) {
+      try {
+        const auto first = sorted.begin() + std::ptrdiff_t(begin);
+        group_choice(Lengths(first, sorted.begin() + std::ptrdiff_t(end)), ranks, cost);
+        fewest[end] = std::min(fewest[end], fewest[begin] + 1);
+      } catch (const Error&) {
+      }
+    }
+  }
+  return fewest[n];
+}
+
+// 3.12 (b): sorted, contiguous, until all fit.
+TEST(RuntimeGroupChoice, ABatchIsSplitIntoMicroBatchesThatFit) {
+  std::mt19937 dice(8);
+  for (int i = 0; i < 40; ++i) {
+    FitCost cost = seven_billion();
+    cost.tokens_per_rank = 2048;
+    Lengths lengths(2 + dice() % 6);
+    for (int64_t& length : lengths) length = 256 + dice() % 7000;
+    const BatchPlan batch = split_batch(lengths, 4, cost);
+    std::vector<int> seen;
+    double ms = 0;
+    for (const GroupPlan& plan : batch.micro_batches) {
+      ms += plan.ms;
+      for (const SequenceGroup& group : plan.groups) {
+        int64_t tokens = 0;
+        for (const int sequence : group.sequences) tokens += lengths[size_t(sequence)];
+        EXPECT_LE(tokens, cost.tokens_per_rank * group.ranks.size());
+        seen.insert(seen.end(), group.sequences.begin(), group.sequences.end());
+      }
+    }
+    EXPECT_DOUBLE_EQ(batch.ms, ms);
+    std::sort(seen.begin(), seen.end());
+    std::vector<int> all(lengths.size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(seen, all);
+    Lengths sorted = lengths;
+    std::sort(sorted.begin(), sorted.end());
+    const size_t fewest = fewest_cuts(sorted, 4, cost);
+    EXPECT_GE(batch.micro_batches.size(), fewest);
+    EXPECT_LE(batch.micro_batches.size(), fewest + 1);  // even cuts are not always the fewest
+    EXPECT_GE(split_batch(lengths, 4, cost, 2).micro_batches.size(), 2u);
+  }
+  FitCost cost = seven_billion();
+  cost.tokens_per_rank = 10;
+  EXPECT_INFEASIBLE(split_batch(Lengths{5, 41}, 4, cost), "sequence 1 has 41 tokens");
+  EXPECT_REFUSED(split_batch(Lengths{5}, 4, cost, 0), "give 1 or more");
+}
+
 // 3.12 (e), S2.
 TEST(RuntimeGroupChoice, BucketsHaveTheLeastError) {
   EXPECT_EQ(bucket_lengths(Lengths{1, 2, 9, 10}, 2).error, 2);
@@ -144,6 +200,32 @@ TEST(RuntimeGroupChoice, BucketsHaveTheLeastError) {
   EXPECT_EQ(three.error, 8);
   EXPECT_EQ(three.bounds, (Lengths{8, 32, 64}));
   EXPECT_EQ(bucket_lengths(Lengths{7, 3}, 9).error, 0);
+}
+
+// 3.11 (b), (e): a step hides its transfer from s = G * kv / (c * B) on, and zones rise with s.
+TEST(RuntimeZones, SequencesGoWhereTheirStepsHideTheirTransfers) {
+  ZoneCost cost;
+  cost.pair_ns = 0.5;
+  cost.keys_and_values = Bytes(4096);
+  cost.intra.bytes_per_ns = 200;
+  cost.nic.bytes_per_ns = 25;
+  cost.ranks_per_node = 8;
+  cost.nodes = 4;
+  const ZoneBounds bounds = zone_bounds(cost);
+  EXPECT_EQ(bounds.node, 328);       // 8 * 4096 / (0.5 * 200) = 327.68
+  EXPECT_EQ(bounds.between, 10486);  // 32 * 4096 / (0.5 * 25) = 10485.76
+  for (int64_t s = 1; s < 20000; ++s) {
+    ASSERT_GE(zone_of(s + 1, bounds), zone_of(s, bounds));
+    const double share = double(s) / 8;
+    const bool hides = 0.5 * share * share >= 4096 * share / 200;
+    ASSERT_EQ(hides, zone_of(s, bounds) != Zone::kLocal) << s;
+  }
+  EXPECT_EQ(zone_order(Lengths{10, 400, 20000, 500, 11000, 20}, bounds),
+            (std::vector<int>{2, 4, 3, 1, 5, 0}));
+  cost.nodes = 1;
+  EXPECT_EQ(zone_bounds(cost).between, kNoLimit);
+  cost.pair_ns = 0;
+  EXPECT_REFUSED(zone_bounds(cost), "give more than 0");
 }
 
 // 3.12 (f).

@@ -159,4 +159,13 @@ double load_balance_loss(std::span<const int64_t> counts,
   return sum * static_cast<double>(counts.size());
 }
 
+double load_balance_loss(std::span<const int64_t> counts, std::span<const int64_t> own_counts,
+                         std::span<const double> mean_probability, double local) {
+  require(std::isfinite(local) && local >= 0, "the part of the local loss is ", local,
+          "; give 0 or more, such as 0.01");
+  const double global = load_balance_loss(counts, mean_probability);
+  if (local == 0) return global;
+  return global + local * load_balance_loss(own_counts, mean_probability);
+}
+
 }  // namespace tutti::runtime

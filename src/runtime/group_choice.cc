@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "src/runtime/index.h"
@@ -162,6 +163,62 @@ class GroupSearch {
   GroupPlan best_{{}, std::numeric_limits<double>::infinity()};
 };
 
+/// The tokens of all, each of which fits alone.
+int64_t check_lengths(std::span<const int64_t> lengths, int ranks, const FitCost& cost) {
+  require(!lengths.empty(), "there are no sequences; give at least one");
+  int64_t all = 0;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    require(lengths[s] >= 1, "sequence ", s, " has ", lengths[s], " tokens; give 1 or more");
+    all = checked_sum(all, lengths[s], "the tokens of all sequences");
+    if (lengths[s] > room_of(cost, ranks)) {
+      infeasible("sequence ", s, " has ", lengths[s], " tokens and all ", ranks,
+                 " ranks together have room for ", room_of(cost, ranks), "; shorten it");
+    }
+  }
+  return all;
+}
+
+/// Consecutive sequences, in as few parts as they need if none has more tokens than this.
+std::vector<std::vector<int>> parts_within(std::span<const int64_t> lengths,
+                                           std::span<const int> order, int64_t most) {
+  std::vector<std::vector<int>> parts;
+  int64_t room = 0;
+  for (const int sequence : order) {
+    const int64_t length = lengths[at(sequence)];
+    if (length > room || parts.empty()) parts.emplace_back(), room = most;
+    parts.back().push_back(sequence);
+    room -= length;
+  }
+  return parts;
+}
+
+/// At most `count` parts, whose largest number of tokens is the least that there can be.
+std::vector<std::vector<int>> even_parts(std::span<const int64_t> lengths,
+                                         std::span<const int> order, int64_t all, size_t count) {
+  int64_t low = lengths[at(order.back())], high = all;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    const bool suffices = parts_within(lengths, order, middle).size() <= count;
+    (suffices ? high : low) = suffices ? middle : middle + 1;
+  }
+  return parts_within(lengths, order, low);
+}
+
+/// The plan of some sequences of a batch, with their numbers there; none if they do not fit.
+std::optional<GroupPlan> plan_part(std::span<const int64_t> lengths, std::span<const int> part,
+                                   int ranks, const FitCost& cost) {
+  std::vector<int64_t> own;
+  for (const int sequence : part) own.push_back(lengths[at(sequence)]);
+  GroupSearch search(own, ranks, cost);
+  if (!search.found()) return std::nullopt;
+  GroupPlan plan = search.take();
+  for (SequenceGroup& group : plan.groups) {
+    for (int& sequence : group.sequences) sequence = part[at(sequence)];
+    std::sort(group.sequences.begin(), group.sequences.end());
+  }
+  return plan;
+}
+
 }  // namespace
 
 double FitCost::sequence_ms(int64_t length, int degree) const {
@@ -179,22 +236,35 @@ double FitCost::sequence_ms(int64_t length, int degree) const {
 
 GroupPlan group_choice(std::span<const int64_t> lengths, int ranks, const FitCost& cost) {
   check(cost, ranks);
-  require(!lengths.empty(), "there are no sequences; give at least one");
-  int64_t all = 0;
-  for (size_t s = 0; s < lengths.size(); ++s) {
-    require(lengths[s] >= 1, "sequence ", s, " has ", lengths[s], " tokens; give 1 or more");
-    all = checked_sum(all, lengths[s], "the tokens of all sequences");
-    if (lengths[s] > room_of(cost, ranks)) {
-      infeasible("sequence ", s, " has ", lengths[s], " tokens and all ", ranks,
-                 " ranks together have room for ", room_of(cost, ranks), "; shorten it");
-    }
-  }
+  check_lengths(lengths, ranks, cost);
   GroupSearch search(lengths, ranks, cost);
   if (!search.found()) {
     infeasible("the sequences do not fit at once into any groups of ", ranks,
-               " ranks; make several micro-batches of them");
+               " ranks; make several micro-batches of them (split_batch)");
   }
   return search.take();
+}
+
+BatchPlan split_batch(std::span<const int64_t> lengths, int ranks, const FitCost& cost, int least) {
+  check(cost, ranks);
+  require(least >= 1, least, " micro-batches; give 1 or more");
+  const int64_t all = check_lengths(lengths, ranks, cost);
+  std::vector<int> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return lengths[at(a)] < lengths[at(b)]; });
+  const int64_t fewest = std::max<int64_t>(least, (all - 1) / room_of(cost, ranks) + 1);
+  for (int64_t count = fewest;; ++count) {
+    BatchPlan batch;
+    for (const std::vector<int>& part : even_parts(lengths, order, all, at(count))) {
+      std::optional<GroupPlan> plan = plan_part(lengths, part, ranks, cost);
+      if (!plan) break;
+      batch.ms += plan->ms;
+      batch.micro_batches.push_back(*std::move(plan));
+      // At the latest when no part has more tokens than the longest sequence, all of them fit.
+      if (part.back() == order.back()) return batch;
+    }
+  }
 }
 
 LengthBuckets bucket_lengths(std::span<const int64_t> lengths, int buckets) {

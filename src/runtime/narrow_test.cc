@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
+#include "src/runtime/halves.h"
 #include "tutti/runtime/narrow.h"
 
 namespace tutti::runtime {
@@ -79,6 +81,65 @@ TEST(RuntimeLowRank, OnlineNormWithFusedStatisticsIsThatOfOneProcess) {
       EXPECT_REFUSED(all_reduce_together(comm, {}), "at least one part");
     });
   }
+}
+
+// 3.7 (e): online RMSNorm over columns of several ranks, with the sum of squares in the same
+// collective as the partial product, equals one process.
+TEST(RuntimeFusedSum, AnOnlineNormNeedsNoCollectiveOfItsOwn) {
+  constexpr int kColumns = 12, kWidth = 5;
+  std::mt19937 dice(4);
+  std::normal_distribution<double> draw;
+  std::vector<double> x(kColumns), weights(kColumns * kWidth), expected(kWidth, 0);
+  for (double& value : x) value = draw(dice);
+  for (double& value : weights) value = draw(dice);
+  double squares = 0;
+  for (const double value : x) squares += value * value;
+  for (int c = 0; c < kColumns; ++c) {
+    for (int w = 0; w < kWidth; ++w) {
+      expected[size_t(w)] += x[size_t(c)] * weights[size_t(c * kWidth + w)];
+    }
+  }
+  for (double& value : expected) value /= std::sqrt(squares / kColumns + 1e-6);
+  for (const int ranks : {2, 3, 4}) {
+    run_ranks(ranks, [&](tuttiComm_t comm, int rank) {
+      std::vector<double> z(kWidth, 0);
+      double s = 0;
+      for (int c = rank * kColumns / ranks; c < (rank + 1) * kColumns / ranks; ++c) {
+        s += x[size_t(c)] * x[size_t(c)];
+        for (int w = 0; w < kWidth; ++w) {
+          z[size_t(w)] += x[size_t(c)] * weights[size_t(c * kWidth + w)];
+        }
+      }
+      FusedSum sum(comm, tuttiFloat64);
+      const SumPart parts[] = {{z.data(), z.size(), tuttiFloat64}, {&s, 1, tuttiFloat64}};
+      sum.run(parts);
+      EXPECT_EQ(sum.collectives(), 1);
+      for (int w = 0; w < kWidth; ++w) {
+        EXPECT_NEAR(z[size_t(w)] / std::sqrt(s / kColumns + 1e-6), expected[size_t(w)], 1e-12);
+      }
+    });
+  }
+}
+
+TEST(RuntimeFusedSum, HalvesAreAddedInFloatBesideTheirStatistics) {
+  const Halves halves(tuttiBfloat16);
+  run_ranks(4, [&](tuttiComm_t comm, int rank) {
+    const std::vector<float> mine{rank == 0 ? 256.F : 1.F, 2.F};
+    std::vector<uint16_t> z(2);
+    halves.write(mine, z.data());
+    float s = 0.1F * float(rank + 1);
+    FusedSum sum(comm);
+    const SumPart parts[] = {{z.data(), 2, tuttiBfloat16}, {&s, 1, tuttiFloat32}, {nullptr, 0}};
+    sum.run(parts, true);
+    std::vector<float> got(2);
+    halves.read(z.data(), got);
+    EXPECT_EQ(got, (std::vector<float>{260, 8}));
+    EXPECT_NEAR(s, 1.0F, 1e-6);
+    double wide = 1;
+    const SumPart mixed[] = {{z.data(), 2, tuttiBfloat16}, {&wide, 1, tuttiFloat64}};
+    EXPECT_REFUSED(sum.run(mixed), "does not go over a wire");
+    EXPECT_REFUSED(FusedSum(comm, tuttiInt32), "use tuttiFloat32");
+  });
 }
 
 }  // namespace

@@ -114,6 +114,8 @@ TEST(RuntimeCounterSync, GlobalCountsMakeTheLossOfTheWholeBatch) {
     EXPECT_EQ(counts.sums, (Numbers{10, 10}));
     EXPECT_EQ(counts.of(1)[1], 10);
     EXPECT_DOUBLE_EQ(load_balance_loss(counts.sums, p), 1.0);
+    EXPECT_DOUBLE_EQ(load_balance_loss(counts.sums, own, p), 1.02);  // 1 % of the local one
+    EXPECT_REFUSED(load_balance_loss(counts.sums, own, p, -1), "0 or more");
     EXPECT_EQ(counters.exchanges(), 1);
   });
 }

@@ -62,5 +62,11 @@ class TUTTI_RUNTIME_API CounterSync {
 /// equal numbers of tokens is the loss of the whole batch; with unequal ones weight by tokens.
 TUTTI_RUNTIME_API double load_balance_loss(std::span<const int64_t> counts,
                                            std::span<const double> mean_probability);
+/// The same, and `local` times the loss of the micro-batch alone, by its own counts: it limits how
+/// uneven a single one can be (the paper adds 1 %).
+TUTTI_RUNTIME_API double load_balance_loss(std::span<const int64_t> counts,
+                                           std::span<const int64_t> own_counts,
+                                           std::span<const double> mean_probability,
+                                           double local = 0.01);
 
 }  // namespace tutti::runtime

@@ -47,6 +47,15 @@ struct GroupPlan {
 TUTTI_RUNTIME_API GroupPlan group_choice(std::span<const int64_t> lengths, int ranks,
                                          const FitCost& cost);
 
+struct BatchPlan {
+  std::vector<GroupPlan> micro_batches;  // with the sequences' numbers in the batch
+  double ms = 0;                         // of all of them, one after the other
+};
+/// Cuts a batch into the fewest micro-batches, at least `least`, that all fit: the sequences sorted
+/// by length, cut where the largest number of tokens is least.
+TUTTI_RUNTIME_API BatchPlan split_batch(std::span<const int64_t> lengths, int ranks,
+                                        const FitCost& cost, int least = 1);
+
 struct LengthBuckets {
   std::vector<int64_t> bounds;  // the longest of each bucket, ascending
   int64_t error = 0;            // sum of bound - length

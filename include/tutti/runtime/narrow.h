@@ -3,8 +3,8 @@
 // header has their part of communication: volumes, possible widths, and all_reduces that run
 // together.
 //
-// Exact: the volumes of both papers, reproduced by tests. Statistics beside activations go in the
-// payload's own type in one buffer, or keep theirs as a second call of the same group.
+// Exact: the volumes of both papers, reproduced by tests. Statistics beside activations are a
+// second call of the same group (all_reduce_together), or part of one call (FusedSum).
 //
 // Units:   elements, bytes of bfloat16 (2) in the volumes; fractions as numerator and denominator.
 // Errors:  throws Error and says which number to change.
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tutti/runtime/error.h"
 #include "tutti/runtime/units.h"
@@ -63,5 +64,26 @@ struct SumPart {
 TUTTI_RUNTIME_API void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts,
                                            bool deterministic = false,
                                            tuttiStream_t stream = tuttiBlocking());
+
+/// Sums of several buffers as one all_reduce: [z, s] of BOOST, a bottleneck's activations and the
+/// statistics of their norm, which are too few to be worth a collective of their own.
+///
+/// Parts are cast to the wire's type, float or double, added there and rounded once to their own: a
+/// part is of the wire's type or of 16 bits. Memory of the host, on the BLOCKING stream.
+/// Owns: the wire's buffer, as long as the longest sum so far. Threads: one at a time.
+class TUTTI_RUNTIME_API FusedSum {
+ public:
+  explicit FusedSum(tuttiComm_t comm, tuttiDataType_t wire = tuttiFloat32);
+
+  /// In place; every rank passes parts of the same counts and types.
+  void run(std::span<const SumPart> parts, bool deterministic = false);
+  int64_t collectives() const { return collectives_; }
+
+ private:
+  tuttiComm_t comm_;
+  tuttiDataType_t wire_;
+  std::vector<std::byte> buffer_;
+  int64_t collectives_ = 0;
+};
 
 }  // namespace tutti::runtime

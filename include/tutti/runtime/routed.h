@@ -4,8 +4,8 @@
 // A message between nodes is cut into x pieces; each goes to a proxy in its node, over that proxy's
 // card to the proxy's counterpart, and from there to the target. The first piece needs no detour.
 // Ranks that share a card are one proxy, not several.
-// The rule which ranks are proxies, and the remap's order, are reconstructions; times follow the
-// paper.
+// Sequences belong into zones by their lengths. The rule which ranks are proxies, the bounds of
+// zones and the remap's order are reconstructions; times follow the paper.
 //
 // Units:   elements; bytes and nanoseconds in routed_time(). Node = rank / ranks_per_node.
 // Errors:  throws Error: more proxies than cards with ranks in a node, a place without a known
@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/runtime/assign.h"
 #include "tutti/runtime/cost.h"
 #include "tutti/runtime/reshard.h"
 
@@ -49,6 +50,32 @@ TUTTI_RUNTIME_API RoutedResharding routed(const Resharding& resharding, const No
 /// n (x - 1) / x / intra + n / (x nic) + n (x - 1) / x / intra.
 TUTTI_RUNTIME_API Nanoseconds routed_time(Bytes message, int proxies, const LinkClass& nic,
                                           const LinkClass& intra);
+
+/// Where a sequence is computed: on one rank, by the ring of a node, or by a ring over all nodes.
+/// A step of a ring of G ranks hides its keys and values if
+///   pair * (s / G)^2 >= keys_and_values * (s / G) / bandwidth,
+/// so longer sequences do, and shorter ones belong into a smaller ring (the paper's crossing of
+/// computing, which is quadratic, and transfer, which is linear; the rule is a reconstruction).
+enum class Zone { kLocal, kNode, kBetween };
+struct ZoneCost {
+  double pair_ns = 0;        // computing of a pair of tokens
+  Bytes keys_and_values{0};  // of a token
+  LinkClass intra, nic;      // links within a node, and between nodes
+  int ranks_per_node = 1;
+  int nodes = 1;
+};
+/// The shortest sequences of the node's and of the outer zone; kNoLimit where there is no such
+/// ring. A sequence with room for fewer tokens than it has on its ranks goes further out.
+struct ZoneBounds {
+  int64_t node = 0;
+  int64_t between = 0;
+};
+TUTTI_RUNTIME_API ZoneBounds zone_bounds(const ZoneCost& cost);
+TUTTI_RUNTIME_API Zone zone_of(int64_t length, const ZoneBounds& bounds);
+/// The sequences in the order in which ranks take them: those between nodes first, whose transfers
+/// take longest, then those within nodes, then local ones; longest first in each.
+TUTTI_RUNTIME_API std::vector<int> zone_order(std::span<const int64_t> lengths,
+                                              const ZoneBounds& bounds);
 
 /// Rank r has have[r] tokens, contiguous in rank order, and should have want[r]. Surplus fills
 /// deficits of its own node first; what crosses nodes is the sum of positive node surpluses, the
