@@ -62,7 +62,7 @@ class Cache {
     const nb::gil_scoped_release go_on;
     cache_->drop(handle);
   }
-  OffloadCounters counters() const {
+  OffloadCounters counters() {
     const nb::gil_scoped_release go_on;
     return cache_->counters();
   }

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import place
@@ -45,6 +46,12 @@ def train(saved, steps=3):
     return losses, [parameter.detach().clone() for parameter in model.parameters()]
 
 
+def wait_until_empty(saved):
+    """Writes that had begun end though nobody needs them."""
+    while saved.counters.held:
+        time.sleep(0.001)
+
+
 class Offload(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -66,7 +73,7 @@ class Offload(unittest.TestCase):
                     self.assertTrue(torch.equal(ours, theirs))
                 counters = saved.counters
                 self.assertGreater(counters.written, 1 << 20)
-                self.assertEqual(counters.held, 0)
+                wait_until_empty(saved)
                 # A read that the backward pass waits for may come on top.
                 self.assertLessEqual(counters.peak, (1 << 20) + ROWS * WIDTH * 4)
                 self.assertGreaterEqual(counters.planned, 0)
@@ -80,7 +87,7 @@ class Offload(unittest.TestCase):
         self.assertGreater(counters.packed, counters.writes)
         y.sum().backward()
         del x, y
-        self.assertEqual(saved.counters.held, 0)
+        wait_until_empty(saved)
 
     def test_parameters_and_what_is_kept_stay(self):
         saved = self.saved(keep=[kept := torch.randn(40_000)])
@@ -101,7 +108,7 @@ class Offload(unittest.TestCase):
         with saved:
             unused = (x * 2).exp()
         del unused, y
-        self.assertEqual(saved.counters.held, 0)
+        wait_until_empty(saved)
 
     def test_a_change_in_place_is_refused(self):
         saved = self.saved(1 << 24, write=1000.0)

@@ -125,10 +125,11 @@ class TUTTI_RUNTIME_API OffloadCache {
   /// whose version has changed since it was packed, and handles that were dropped.
   OffloadMemory unpack(int64_t handle);
 
-  /// The handle is not needed any more.
+  /// The handle is not needed any more. Its memory is held until a write of it that has begun has
+  /// ended.
   void drop(int64_t handle);
 
-  OffloadCounters counters() const;
+  OffloadCounters counters();
   /// "io_uring" or "threads".
   const char* io() const;
 

@@ -40,6 +40,7 @@ class OffloadCache::Impl {
   int64_t pack(int64_t name, const OffloadMemory& memory);
   OffloadMemory unpack(int64_t handle);
   void drop(int64_t handle);
+  OffloadCounters count();
 
   enum class At { kMemory, kWriting, kDisk, kReading };
   struct Storage {
@@ -393,6 +394,14 @@ void OffloadCache::Impl::drop(int64_t handle) {
   trash.swap(let_go);
 }
 
+OffloadCounters OffloadCache::Impl::count() {
+  std::vector<OffloadMemory> trash;  // ends behind the lock
+  const std::lock_guard lock(mutex);
+  reap();
+  trash.swap(let_go);
+  return counters;
+}
+
 OffloadCache::OffloadCache(const OffloadSpec& spec) {
   require(spec.budget >= Bytes(1), "a budget of ", spec.budget.value, " bytes; give 1 or more");
   require(spec.threads >= 1 && spec.threads <= 256, spec.threads, " threads; give 1 to 256");
@@ -408,10 +417,7 @@ int64_t OffloadCache::pack(int64_t storage, const OffloadMemory& memory) {
 }
 OffloadMemory OffloadCache::unpack(int64_t handle) { return impl_->unpack(handle); }
 void OffloadCache::drop(int64_t handle) { impl_->drop(handle); }
-OffloadCounters OffloadCache::counters() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->counters;
-}
+OffloadCounters OffloadCache::counters() { return impl_->count(); }
 const char* OffloadCache::io() const { return impl_->disk->name(); }
 
 }  // namespace tutti::runtime
