@@ -1,6 +1,11 @@
 // Generators of timelines: each is one statement.
 #include "tutti/runtime/generators.h"
 
+#include <nanobind/stl/pair.h>
+
+#include <utility>
+#include <vector>
+
 #include "part.h"
 #include "record.h"
 #include "tutti/runtime/attention_timelines.h"
@@ -146,7 +151,30 @@ void add_nano(nb::module_& module) {
           field("tokens", &NanoSpec::tokens, "of the batch"),
           field("grain", &NanoSpec::grain, "cuts are multiples of it"),
           field("token_bytes", &NanoSpec::token_bytes, "of communication"),
-          field("operations", &NanoSpec::operations, "NanoOperation objects"));
+          field("operations", &NanoSpec::operations, "NanoOperation objects"),
+          field("overhead", &NanoSpec::overhead, "ns of each range, whatever its length"));
+  module.def(
+      "search_cuts",
+      [](const std::vector<NanoOperation>& operations, int64_t tokens, int64_t grain,
+         Nanoseconds overhead, int most_parts) {
+        NanoSpec spec;
+        spec.operations = operations;
+        spec.tokens = tokens;
+        spec.grain = grain;
+        spec.overhead = overhead;
+        NanoSearch search;
+        search.most_parts = most_parts;
+        const FoundCuts found = search_cuts(spec, search);
+        return std::pair(found.spec.operations, found.makespan);
+      },
+      "operations"_a, "tokens"_a, "grain"_a = 128, "overhead"_a = Nanoseconds(0),
+      "most_parts"_a = 4,
+      "(operations, makespan): the operations cut so that the whole takes least (NanoFlow).\n\n"
+      ">>> work = [tutti.NanoOperation(name='matmul', duration=1000),\n"
+      "...         tutti.NanoOperation(name='sum', communicates=True, duration=1000, after=[0])]\n"
+      ">>> found, makespan = tutti.search_cuts(work, tokens=1024, overhead=10, most_parts=2)\n"
+      ">>> [operation.cuts for operation in found], makespan\n"
+      "([[512], [512]], 1530)");
   record<SharePoint>(module, "SharePoint", "How fast communication is with a share of the device.",
                      field("share", &SharePoint::share, "0 to 1"),
                      field("performance", &SharePoint::performance, "of its best, 0 to 1"));

@@ -99,13 +99,18 @@ void add_context(nb::module_& module) {
           "rank"_a, "Pairs of a query block and a key block that the rank computes, in order.");
   module.def(
       "plan_context",
-      [](const Integers& lengths, int ranks, int64_t block, int64_t grain,
-         int64_t tokens_per_rank) {
-        return plan_context(lengths.values, ranks, {block, grain, tokens_per_rank});
+      [](const Integers& lengths, int ranks, int64_t block, int64_t grain, int64_t tokens_per_rank,
+         bool pairs, const std::vector<std::pair<int64_t, double>>& rates) {
+        ContextSpec spec{block, grain, tokens_per_rank, pairs, {}};
+        for (const auto& [length, rate] : rates) spec.rates.push_back({length, rate});
+        return plan_context(lengths.values, ranks, spec);
       },
       "lengths"_a, "ranks"_a, "block"_a = 4096, "grain"_a = 128, "tokens_per_rank"_a = kNoLimit,
+      "pairs"_a = false, "rates"_a = std::vector<std::pair<int64_t, double>>(),
       "Sequences cut into blocks that are placed by their work; keys and values are pulled in "
-      "congestion-free rounds.\n\n"
+      "congestion-free rounds. `pairs`: the first block of a sequence goes where its last one "
+      "does, "
+      "and so on inwards. `rates`: (length, rate) of kernels, by which work is divided.\n\n"
       ">>> plan = tutti.plan_context([8, 4], 2, block=4, grain=4)\n"
       ">>> [(b.sequence, b.owner) for b in plan.blocks], len(plan.rounds)\n"
       "([(0, 1), (0, 0), (1, 1)], 1)");

@@ -76,6 +76,16 @@ void add_uneven_cuts(nb::module_& module) {
       "(RaggedShard of veScale-FSDP).\n\n"
       ">>> [s.length for s in tutti.ragged(16, [1, 3], block=2).shards]\n[4, 12]");
   module.def(
+      "ragged_in_parts",
+      [](int64_t size, int parts, const Integers& units, int64_t block) {
+        return runtime::ragged_in_parts(size, parts, units.values, block);
+      },
+      "size"_a, "parts"_a, "units"_a, "block"_a,
+      "ragged() within each of `parts` equal parts; rank u * parts + p holds share u of part p: "
+      "Shard(0) of tensor parallelism below a ragged axis.\n\n"
+      ">>> [(s.rank, s.length) for s in tutti.ragged_in_parts(16, 2, [1, 3], block=2).shards]\n"
+      "[(0, 2), (2, 6), (1, 2), (3, 6)]");
+  module.def(
       "blocks",
       [](const Integers& lengths, int64_t block, const Integers& owner, int ranks) {
         return runtime::blocks(lengths.values, block, owner.narrow(), ranks);

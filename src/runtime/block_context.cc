@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -34,18 +36,78 @@ std::vector<ContextBlock> cut(std::span<const int64_t> lengths, const ContextSpe
   return blocks;
 }
 
+void check_rates(const std::vector<KernelRate>& rates) {
+  for (size_t i = 0; i < rates.size(); ++i) {
+    require(rates[i].rate > 0 && rates[i].rate <= 1, "a kernel's rate is ", rates[i].rate,
+            "; give shares of the best, above 0 and at most 1");
+    require(rates[i].length >= 1 && (i == 0 || rates[i].length > rates[i - 1].length),
+            "the rate of length ", rates[i].length, " does not follow a shorter one; sort them");
+  }
+}
+
+double rate_of(const std::vector<KernelRate>& rates, int64_t length) {
+  if (rates.empty()) return 1;
+  const auto above =
+      std::ranges::find_if(rates, [&](const KernelRate& one) { return one.length >= length; });
+  if (above == rates.begin()) return rates.front().rate;
+  if (above == rates.end()) return rates.back().rate;
+  const KernelRate& below = *std::prev(above);
+  const double part = static_cast<double>(length - below.length) /
+                      static_cast<double>(above->length - below.length);
+  return below.rate + part * (above->rate - below.rate);
+}
+
+int64_t cost_of(const ContextBlock& block, const ContextSpec& spec) {
+  const double rate = rate_of(spec.rates, block.length);
+  if (rate == 1) return block.work();
+  return checked_round(std::ceil(static_cast<double>(block.work()) / rate), "a block's work");
+}
+
 WorkProblem problem_of(const std::vector<ContextBlock>& blocks, int ranks,
                        const ContextSpec& spec) {
   check_ranks(ranks);
+  check_rates(spec.rates);
   WorkProblem problem;
   problem.bins.resize(at(ranks), {kNoLimit, spec.tokens_per_rank, 0});
   for (const ContextBlock& block : blocks) {
     WorkItem item;
-    item.unit_cost = block.work();
+    item.unit_cost = cost_of(block, spec);
     item.unit_memory = block.length;
     problem.items.push_back(item);
   }
   return problem;
+}
+
+/// For each block the first one of its pair: of n blocks of a sequence block i is with n - 1 - i.
+std::vector<size_t> pairs_of(const std::vector<ContextBlock>& blocks) {
+  std::vector<size_t> firsts;
+  for (size_t begin = 0; begin < blocks.size();) {
+    size_t end = begin;
+    while (end < blocks.size() && blocks[end].sequence == blocks[begin].sequence) ++end;
+    for (size_t b = begin; b < end; ++b) firsts.push_back(std::min(b, begin + end - 1 - b));
+    begin = end;
+  }
+  return firsts;
+}
+
+/// The same problem with pairs of blocks as items, each in the place of its first one.
+WorkProblem paired(const WorkProblem& problem, const std::vector<size_t>& firsts,
+                   std::vector<size_t>& item_of) {
+  WorkProblem pairs;
+  pairs.bins = problem.bins;
+  item_of.assign(problem.items.size(), 0);
+  for (size_t b = 0; b < problem.items.size(); ++b) {
+    const WorkItem& own = problem.items[b];
+    if (firsts[b] == b) {
+      item_of[b] = pairs.items.size();
+      pairs.items.push_back(own);
+      continue;
+    }
+    WorkItem& pair = pairs.items[item_of[b] = item_of[firsts[b]]];
+    pair.unit_cost = checked_sum(pair.unit_cost, own.unit_cost, "the work of a pair");
+    pair.unit_memory = checked_sum(pair.unit_memory, own.unit_memory, "the tokens of a pair");
+  }
+  return pairs;
 }
 
 void place(ContextPlan& plan) {
@@ -203,10 +265,13 @@ ContextPlan plan_context_at(std::span<const int64_t> lengths, int ranks, const C
 }
 
 ContextPlan plan_context(std::span<const int64_t> lengths, int ranks, const ContextSpec& spec) {
+  const std::vector<ContextBlock> blocks = cut(lengths, spec);
+  const WorkProblem problem = problem_of(blocks, ranks, spec);
+  std::vector<size_t> item_of(blocks.size());
+  std::iota(item_of.begin(), item_of.end(), size_t{0});
+  const Assignment placed = lpt(spec.pairs ? paired(problem, pairs_of(blocks), item_of) : problem);
   std::vector<int> owners;
-  for (const WorkSlice& slice : lpt(problem_of(cut(lengths, spec), ranks, spec)).slices) {
-    owners.push_back(slice.bin);
-  }
+  for (const size_t item : item_of) owners.push_back(placed.slices[item].bin);
   return plan_context_at(lengths, ranks, spec, owners);
 }
 

@@ -1,6 +1,7 @@
 // Context parallelism by blocks: training_systems 3.10.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -162,6 +163,37 @@ TEST(RuntimeBlockContext, AnyPlacementGivesTheSameAttention) {
       EXPECT_EQ(got, std::vector<double>(first, first + 28 * std::ptrdiff_t(kDim)));
     });
   }
+}
+
+// 3.10 (b): causal pairs of head and tail are equal work, so every rank of one long sequence has as
+// much, and both blocks of a pair are in one place.
+TEST(RuntimeBlockContext, PairsOfHeadAndTailAreEqualWork) {
+  ContextSpec spec{128, 128};
+  spec.pairs = true;
+  const ContextPlan plan = plan_context(Lengths{128 * 16}, 4, spec);
+  for (size_t b = 0; b < 16; ++b) EXPECT_EQ(plan.blocks[b].owner, plan.blocks[15 - b].owner);
+  EXPECT_EQ(*std::ranges::min_element(plan.balance.loads), plan.balance.max_load);
+  const ContextPlan two = plan_context(Lengths{128 * 3, 128 * 2}, 2, spec);  // a middle block alone
+  EXPECT_EQ(two.blocks[0].owner, two.blocks[2].owner);
+  EXPECT_EQ(two.blocks[3].owner, two.blocks[4].owner);
+  spec.tokens_per_rank = 128 * 3;
+  EXPECT_INFEASIBLE(plan_context(Lengths{128 * 8}, 2, spec), "of memory");
+}
+
+TEST(RuntimeBlockContext, ShortBlocksCostWhatKernelsTakeForThem) {
+  ContextSpec spec{1024, 64};
+  spec.rates = {{128, 0.25}, {1024, 1}};
+  const ContextPlan plan = plan_context(Lengths{1024, 128, 576, 64}, 2, spec);
+  const auto pairs = [](int64_t n) { return n * (n + 1) / 2; };
+  int64_t all = 0;
+  for (const int64_t load : plan.balance.loads) all += load;
+  // 576 is half way between the two lengths of the table; below it the rate stays.
+  const auto half = int64_t(std::ceil(double(pairs(576)) / 0.625));
+  EXPECT_EQ(all, pairs(1024) + 4 * pairs(128) + half + 4 * pairs(64));
+  spec.rates = {{128, 0}};
+  EXPECT_REFUSED(plan_context(Lengths{1024}, 2, spec), "above 0");
+  spec.rates = {{128, 0.5}, {128, 0.6}};
+  EXPECT_REFUSED(plan_context(Lengths{1024}, 2, spec), "sort them");
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ void check_spec(const NanoSpec& spec) {
   require(spec.tokens >= 1 && spec.grain >= 1, spec.tokens, " tokens with grain ", spec.grain,
           " cannot be");
   require(!spec.operations.empty(), "there are no operations; give at least one");
+  require(spec.overhead >= Nanoseconds(0), "the overhead of a range is negative");
   int64_t parts = 0;
   for (const NanoOperation& operation : spec.operations) {
     parts += 1 + std::ssize(operation.cuts);
@@ -79,7 +80,7 @@ void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int chan
       TimelineTask task;
       task.rank = rank;
       task.name = operation.name + "." + std::to_string(parts.back().size());
-      task.duration = share_of(operation.duration, range, spec.tokens);
+      task.duration = share_of(operation.duration, range, spec.tokens) + spec.overhead;
       const int buffer = builder.buffer();
       task.writes = {buffer};
       for (const int before : operation.after) {

@@ -75,5 +75,43 @@ TEST(RuntimeNano, RefusesRangesAndSharesThatCannotBe) {
                     "no share");
 }
 
+// 3.18 (b), stage 1: without an overhead more parts are better; with one there is a best number.
+TEST(RuntimeNano, TheSearchFindsTheBestCuts) {
+  NanoSpec spec = layered(3, Nanoseconds(4000), Nanoseconds(2000), 4);
+  const FoundCuts free = search_cuts(spec);
+  EXPECT_TRUE(free.exhaustive);
+  EXPECT_EQ(free.makespan, Nanoseconds(12500));
+  spec.overhead = Nanoseconds(1);
+  const FoundCuts cheap = search_cuts(spec);
+  EXPECT_LE(cheap.makespan, Nanoseconds(12500 + 16));
+  spec.overhead = Nanoseconds(100'000);
+  EXPECT_EQ(search_cuts(spec).makespan, Nanoseconds(18000 + 6 * 100'000));
+  for (const NanoOperation& operation : search_cuts(spec).spec.operations) {
+    EXPECT_TRUE(operation.cuts.empty());
+  }
+}
+
+TEST(RuntimeNano, ASearchOfManyOperationsIsNeverWorseThanHalves) {
+  NanoSpec spec = layered(12, Nanoseconds(3000), Nanoseconds(3000), 8);
+  spec.overhead = Nanoseconds(10);
+  NanoSpec halves = layered(12, Nanoseconds(3000), Nanoseconds(3000), 2);
+  halves.tokens = spec.tokens;
+  halves.overhead = spec.overhead;
+  for (NanoOperation& operation : halves.operations) operation.cuts = {spec.tokens / 2};
+  const Timeline timeline = nano_batches(halves);
+  NanoSearch search;
+  search.trials = 3000;
+  const FoundCuts found = search_cuts(spec, search);
+  EXPECT_FALSE(found.exhaustive);
+  EXPECT_LE(found.trials, 3000);
+  EXPECT_LE(found.makespan, summarize(timeline, simulate(timeline)).makespan);
+  EXPECT_EQ(found.spec.ranks, spec.ranks);
+  const Timeline best = nano_batches(found.spec);
+  EXPECT_TRUE(check(best).empty());
+  EXPECT_EQ(summarize(best, simulate(best)).makespan, found.makespan);
+  search.step = 7;
+  EXPECT_REFUSED(search_cuts(spec, search), "no multiple of the grain");
+}
+
 }  // namespace
 }  // namespace tutti::runtime

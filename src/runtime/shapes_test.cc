@@ -236,5 +236,18 @@ TEST(RuntimeRounds, RefusesAParcelOfNoRank) {
   EXPECT_REFUSED(congestion_free(edges({{0, 3}}), 3), "leaves 3 ranks");
 }
 
+// 3.1 (b): Shard(0) of tensor parallelism, and ragged shares of each part over the other axis.
+TEST(RuntimeSharding, RaggedSharesOfEvenPartsAreStrided) {
+  const Sharding strided = ragged_in_parts(32, 2, Units{1, 3}, 4);
+  validate(strided);
+  EXPECT_EQ(strided.shards, (std::vector<Shard>{{0, 0, 4}, {2, 4, 12}, {1, 16, 4}, {3, 20, 12}}));
+  EXPECT_EQ(ragged_in_parts(32, 1, Units{1, 3}, 4), ragged(32, Units{1, 3}, 4));
+  // A resharding to the plain order is a permutation, and its reverse undoes it.
+  const Resharding plan = reshard(strided, even(32, 4));
+  EXPECT_EQ(moved(reverse(plan)), moved(plan));
+  EXPECT_REFUSED(ragged_in_parts(33, 2, Units{1, 3}, 4), "not a multiple of 2 parts");
+  EXPECT_REFUSED(ragged_in_parts(16, 2, Units{1, 3}, 4), "no multiple of the block");
+}
+
 }  // namespace
 }  // namespace tutti::runtime

@@ -121,6 +121,21 @@ Sharding ragged(int64_t size, std::span<const int64_t> units, int64_t block) {
   return sharding;
 }
 
+Sharding ragged_in_parts(int64_t size, int parts, std::span<const int64_t> units, int64_t block) {
+  require(parts >= 1 && size >= 0 && size % parts == 0, size, " elements are not a multiple of ",
+          parts, " parts");
+  const int64_t ranks = checked_product(std::ssize(units), parts, "the ranks of all parts");
+  check_sizes(size, static_cast<int>(std::min<int64_t>(ranks, std::numeric_limits<int>::max())));
+  const Sharding part = ragged(size / parts, units, block);
+  Sharding sharding{static_cast<int>(ranks), size, block, 1, {}};
+  for (int p = 0; p < parts; ++p) {
+    for (const Shard& shard : part.shards) {
+      add(sharding, {shard.rank * parts + p, part.size * p + shard.begin, shard.length});
+    }
+  }
+  return sharding;
+}
+
 Sharding blocks(std::span<const int64_t> lengths, int64_t block, std::span<const int> owner,
                 int ranks) {
   check_sizes(0, ranks);

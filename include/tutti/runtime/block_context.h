@@ -3,8 +3,8 @@
 // rounds while it computes attention on those that it has.
 //
 // Exact: work of causal blocks, placement by lpt, rounds as many as the largest degree, merging in
-// block order, so that the bits do not depend on the placement. Not taken over: pairing of head and
-// tail blocks, and kernels' efficiency by block length (give weights through a cost of your own).
+// block order, so that the bits do not depend on the placement; pairs of head and tail blocks, and
+// kernels' efficiency by block length, where they are asked for.
 //
 // Units:   tokens, query-key pairs; nanoseconds in the timeline. One causal mask a sequence.
 // Errors:  throws Error: blocks that kernels cannot take, sequences that do not fit into memory.
@@ -22,10 +22,20 @@
 
 namespace tutti::runtime {
 
+/// The rate of kernels on blocks of this length, of their best: above 0, at most 1.
+struct KernelRate {
+  int64_t length = 0;
+  double rate = 1;
+};
+
 struct ContextSpec {
   int64_t block = 4096;
   int64_t grain = 128;                 // blocks are multiples of it, for the kernels
   int64_t tokens_per_rank = kNoLimit;  // that fit into memory
+  bool pairs = false;  // the first block of a sequence goes where its last one does, and so on
+                       // inwards: equal work for all pairs
+  std::vector<KernelRate> rates = {};  // by rising length, a straight line between two; empty: 1.
+                                       // Work is divided by it
 };
 
 struct TUTTI_RUNTIME_API ContextBlock {
@@ -51,7 +61,7 @@ struct TUTTI_RUNTIME_API ContextPlan {
   Resharding pulls;    // of keys and values, from the placement to a buffer of pulled blocks
   std::vector<int> pulled_block;  // of each parcel of pulls: one parcel is one block
   Rounds rounds;
-  Judgement balance;
+  Judgement balance;  // of work, in pairs at the kernels' best rate
 
   /// The pairs of blocks that a rank computes: its query blocks, each with every key block up to
   /// it, in block order.

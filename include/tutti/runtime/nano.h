@@ -2,8 +2,9 @@
 // range while another is computed (NanoFlow, arXiv:2408.12757).
 //
 // Exact: the dependency rule (two nano-operations depend if their operations do and their ranges
-// intersect) and the choice of shares from a table. Not taken over: the search for the number, size
-// and order of ranges, a mixed integer program of the authors'.
+// intersect) and the choice of shares from a table. Ours: the search for number and size of ranges,
+// by simulated times instead of the authors' mixed integer program; the order of operations is
+// given.
 //
 // Units:   tokens, nanoseconds of a whole operation; shares of a device from 0 to 1.
 // Errors:  throws Error and says which number to change.
@@ -33,9 +34,26 @@ struct NanoSpec {
   int64_t grain = 128;      // cuts are multiples of it
   Bytes token_bytes{1024};  // of communication
   std::vector<NanoOperation> operations;
+  Nanoseconds overhead{0};  // of each range, whatever its length: a launch, a lower rate
 };
 /// Ranges run in the order of their operations, then of the batch.
 TUTTI_RUNTIME_API Timeline nano_batches(const NanoSpec& spec);
+
+struct NanoSearch {
+  int most_parts = 4;      // of an operation
+  int64_t step = 0;        // by which cuts are moved, a multiple of the grain; 0: the grain
+  int64_t trials = 20000;  // simulations at most
+};
+struct FoundCuts {
+  NanoSpec spec;  // with the cuts that were found
+  Nanoseconds makespan{0};
+  int64_t trials = 0;
+  bool exhaustive = false;  // every way to cut into equal parts was tried
+};
+/// Cuts operations so that the whole takes least, whatever cuts they have. Where there are few
+/// operations every number of equal parts is tried, else one operation after the other is improved
+/// until none can be; then cuts are moved while that helps. Deterministic.
+TUTTI_RUNTIME_API FoundCuts search_cuts(const NanoSpec& spec, const NanoSearch& search = {});
 
 /// `layers` pairs of computing and communication, each after the one before, in equal parts.
 TUTTI_RUNTIME_API NanoSpec layered(int layers, Nanoseconds computing, Nanoseconds communication,

@@ -49,6 +49,12 @@ TUTTI_RUNTIME_API Sharding even(int64_t size, int ranks);
 /// Contiguous shares in proportion to units, cut only at multiples of `block` (RaggedShard of
 /// veScale-FSDP): units 0 hold nothing.
 TUTTI_RUNTIME_API Sharding ragged(int64_t size, std::span<const int64_t> units, int64_t block);
+/// The same within each of `parts` equal parts: rank u * parts + p holds share u of part p. So a
+/// tensor lies that is cut evenly on its first dimension (Shard(0) of tensor parallelism), and each
+/// part by units over the other axis of the mesh, whose ranks are `parts` apart (DTensor's strided
+/// Shard(0)). Blocks do not cross parts.
+TUTTI_RUNTIME_API Sharding ragged_in_parts(int64_t size, int parts, std::span<const int64_t> units,
+                                           int64_t block);
 /// Sequences one behind the other, each cut into blocks of which the last may be short; owner[i]
 /// holds the i-th block of all.
 TUTTI_RUNTIME_API Sharding blocks(std::span<const int64_t> lengths, int64_t block,
