@@ -48,7 +48,11 @@ class Tree {
   explicit Tree(const int* line) : line_(line) {}
 
   bool null() { return add({}); }
-  bool boolean(bool /*value*/) { return add(of(JsonValue::Type::kBoolean)); }
+  bool boolean(bool value) {
+    JsonValue made = of(JsonValue::Type::kBoolean);
+    made.number = value ? 1 : 0;
+    return add(std::move(made));
+  }
   bool number_integer(int64_t value) { return add_number(static_cast<double>(value)); }
   bool number_unsigned(uint64_t value) { return add_number(static_cast<double>(value)); }
   bool number_float(double value, const std::string& /*text*/) { return add_number(value); }

@@ -17,7 +17,7 @@ struct JsonValue {
 
   Type type = Type::kNull;
   int line = 0;
-  double number = 0;             // integers up to 2^53 are exact
+  double number = 0;             // integers up to 2^53 are exact; of a truth value 1 or 0
   std::string text;              // of a string
   std::string key;               // of a field of an object
   std::vector<JsonValue> items;  // elements, or fields in their order

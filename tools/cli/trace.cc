@@ -10,18 +10,22 @@
 #include "src/base/words.h"
 #include "src/trace/record_file.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/trace_analyse.h"
 
 namespace tutti::cli {
 namespace {
 
 constexpr char kUsage[] =
     "usage: tutti trace dump [--pid PID | FILE...] [--json]\n"
+    "       tutti trace analyse [--pids | FILE...] [--html FILE] [--brief] [--hang SECONDS]\n"
     "Prints the last calls of every communicator of a process, or of all processes of this user,\n"
     "and what a call that waits for long has exchanged with each rank (docs/flight_recorder.md);\n"
     "of files what communicators have left there that failed (TUTTI_TRACE_FILE).\n"
     "The process may run, wait or be stopped; it is not touched. Text times are seconds before "
     "now,\n"
-    "JSON times nanoseconds of CLOCK_MONOTONIC.\n";
+    "JSON times nanoseconds of CLOCK_MONOTONIC.\n"
+    "'analyse' joins the recorders of all ranks, also of PyTorch, and says what is wrong\n"
+    "(docs/health.md); its exit status is 1 if something is.\n";
 
 struct TraceOptions {
   std::optional<pid_t> process;
@@ -108,6 +112,7 @@ int dump_processes(const TraceOptions& options) {
 }  // namespace
 
 int trace_main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "analyse") == 0) return analyse_main(argc - 1, argv + 1);
   TraceOptions options;
   const bool help = argc > 1 && asks_for_help(argv[1]);
   if (help || argc < 2 || std::strcmp(argv[1], "dump") != 0 || !read_options(argc, argv, options)) {

@@ -13,7 +13,7 @@ from tidy_checks.finding import Finding
 _BELOW_REGISTRY = [
     "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
     "src/transport", "src/transport/stream", "src/transport/door",
-    "src/group", "src/consensus", "src/paths", "src/arrange", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
+    "src/group", "src/consensus", "src/paths", "src/arrange", "src/health", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
     "src/bootstrap", "src/comm",
 ]
 ARROWS = {
@@ -38,6 +38,7 @@ ARROWS = {
     "src/sim": ["src/schedule", "src/group", "src/plan", "src/topology", "src/paths"],
     "src/arrange": ["src/schedule", "src/group", "src/plan", "src/topology", "src/types", "src/select", "src/sim",
                     "include"],
+    "src/health": ["src/topology", "src/trace"],
     "src/drivers": ["src/topology"],
     "src/engines": ["src/exec", "src/diagnosis", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
     "src/bootstrap": ["src/transport", "src/transport/door"],
@@ -62,7 +63,7 @@ VERIFIER = re.compile(r"src/(schedule|plan)/verify")
 OUTSIDE = {"tests", "perf", "tools", "docs"}
 
 VENDOR_FREE = {"src/base", "src/types", "src/codecs", "src/trace", "src/topology", "src/schedule", "src/plan",
-               "src/select", "src/exec", "src/diagnosis", "src/sim", "src/group", "src/consensus", "src/paths", "src/arrange",
+               "src/select", "src/exec", "src/diagnosis", "src/sim", "src/group", "src/consensus", "src/paths", "src/arrange", "src/health",
                "algorithms"}
 _VENDOR = re.compile(r"(cuda|cuda_\w+|nccl|nvml|hwloc|mpi|pmix|pmi2?|gdrapi)\.h$"
                      r"|(infiniband|rdma|ucp|ucs|uct|nvtx3|torch)/")
