@@ -24,14 +24,14 @@ Usual usual_of(std::vector<double> cells, double floor) {
 }
 
 // The row or column that stands out most.
-struct Line {
+struct MatrixLine {
   uint32_t rank = 0;
   double median = 0;
   double score = -1e300;
 };
 
-Line worst_line(const DelayMatrix& matrix, bool is_row, const Usual& usual) {
-  Line worst;
+MatrixLine worst_line(const DelayMatrix& matrix, bool is_row, const Usual& usual) {
+  MatrixLine worst;
   for (uint32_t rank = 0; rank < matrix.ranks(); ++rank) {
     std::vector<double> cells;
     for (uint32_t other = 0; other < matrix.ranks(); ++other) {
@@ -92,8 +92,8 @@ std::optional<SlowVerdict> judge(const DelayMatrix& matrix, const MatrixRule& ru
   }
   if (cells.size() < 3) return std::nullopt;
   const Usual usual = usual_of(cells, rule.floor);
-  const Line row = worst_line(matrix, true, usual), column = worst_line(matrix, false, usual);
-  const auto stands_out = [&](const Line& line) {
+  const MatrixLine row = worst_line(matrix, true, usual), column = worst_line(matrix, false, usual);
+  const auto stands_out = [&](const MatrixLine& line) {
     return line.score > rule.score && line.median > rule.times * usual.delay;
   };
   const bool by_row = stands_out(row), by_column = stands_out(column);

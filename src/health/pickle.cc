@@ -19,8 +19,8 @@ constexpr size_t kMostValues = 4 << 20;
 
 /// A value while it is read: containers are filled after they were named.
 struct PickleNode {
-  enum class Role { kValue, kMark, kListMaker };
-  Role role = Role::kValue;
+  enum class NodeRole { kValue, kMark, kListMaker };
+  NodeRole role = NodeRole::kValue;
   JsonValue value;  // without its items
   std::vector<std::shared_ptr<PickleNode>> items;
   std::vector<std::shared_ptr<PickleNode>> keys;  // of a dictionary
@@ -130,7 +130,7 @@ class PickleReader {
   std::vector<NodePointer> pop_to_mark() {
     std::vector<NodePointer> nodes;
     size_t at = stack_.size();
-    while (at > 0 && stack_[at - 1]->role != PickleNode::Role::kMark) --at;
+    while (at > 0 && stack_[at - 1]->role != PickleNode::NodeRole::kMark) --at;
     if (at == 0) {
       fail("a mark is missing");
       return nodes;
@@ -176,14 +176,14 @@ class PickleReader {
       return fail("it names " + module + "." + name + ", which is no plain data");
     }
     NodePointer node = node_of(JsonValue::Type::kNull);
-    node->role = PickleNode::Role::kListMaker;
+    node->role = PickleNode::NodeRole::kListMaker;
     push(std::move(node));
   }
 
   // A typed list: the function of its name gets the list as its only argument.
   void reduce() {
     const NodePointer arguments = pop(), function = pop();
-    if (function->role != PickleNode::Role::kListMaker || arguments->items.size() != 1) {
+    if (function->role != PickleNode::NodeRole::kListMaker || arguments->items.size() != 1) {
       return fail("it calls a function");
     }
     push(arguments->items.front());
@@ -256,7 +256,7 @@ class PickleReader {
         return tuple({});
       case '(': {
         NodePointer node = node_of(JsonValue::Type::kNull);
-        node->role = PickleNode::Role::kMark;
+        node->role = PickleNode::NodeRole::kMark;
         return push(std::move(node));
       }
       case 't':
