@@ -138,6 +138,46 @@ class Models(unittest.TestCase):
             "tree": {"children": [{"name": host} for host in HOSTS]}}), encoding="utf-8")
         self.assertEqual(self.measured(TUTTI_TOPOLOGY=str(cluster))[0], [False] * len(HOSTS))
 
+    def explain(self, ranks, **variables):
+        done = subprocess.run([TUTTI, "explain", "all_to_all", "--ranks", str(ranks), "-b", "1M", "-e", "1M"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=100,
+                              env={**clean_environment(), "TUTTI_CACHE": str(self.path), **variables})
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+    def crowds(self):
+        files = sorted(self.path.glob("model-1-*.json"))
+        return [crowd for file in files for crowd in json.loads(file.read_text(encoding="utf-8"))["crowds"]]
+
+    def test_ranks_of_one_host_measure_once(self):
+        for off in ({"TUTTI_MEASURE": "off"}, {"TUTTI_CACHE": "off"}):
+            self.explain(2, **off)
+            self.assertEqual(self.crowds(), [], off)
+        self.explain(2)
+        pair = self.crowds()
+        self.assertEqual([crowd["ranks"] for crowd in pair], [2])
+        self.assertGreater(pair[0]["step_ns"], 0)
+        self.assertGreater(pair[0]["copies"][0]["staged_ns"], 0)
+        self.explain(2)
+        self.assertEqual(self.crowds(), pair)  # a second measurement would have found other times
+        self.explain(3)
+        self.assertEqual(self.crowds()[0], pair[0])
+        self.assertEqual([crowd["ranks"] for crowd in self.crowds()], [2, 3])
+
+    def test_explain_says_which_numbers_decide_how_bytes_are_copied(self):
+        self.explain(2)
+        file = next(self.path.glob("model-1-*.json"))
+        model = json.loads(file.read_text(encoding="utf-8"))
+        if model["crowds"][0]["copies"][0]["single_ns"] == 0:
+            self.skipTest("processes may not read each other's memory here")
+        for staged, single, says in ((1000, 9000, "no"), (9000, 1000, "yes")):
+            model["crowds"][0]["copies"] = [{"bytes": 65536, "staged_ns": staged, "single_ns": single}]
+            file.write_text(json.dumps(model), encoding="utf-8")
+            text = self.explain(2)
+            self.assertIn(f"single copy: {says}, ", text)
+            self.assertIn("by what rank 0 (process", text)
+            self.assertIn("has kept of these hosts", text)
+
     def test_links_that_were_measured_are_a_model(self):
         self.job("topo", "--measure")
         self.assertEqual(len(self.kept("alpha")), 1)

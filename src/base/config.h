@@ -85,6 +85,7 @@ struct Config {
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
   std::string tuning_file;         // the model by which algorithms are chosen; empty: none
   std::string cache_folder;        // where what was measured is kept; empty: nowhere
+  bool measures_host = true;       // ranks of one host measure what calls cost among them
   bool measures_at_start = false;  // a network of which nobody says anything
   std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
   std::string host_topology_dump;  // where it is written; empty: nowhere
@@ -101,11 +102,11 @@ struct Config {
   uint64_t inline_bytes = kMostInlineBytes;
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
-  uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
-  bool peer_access = true;                // devices copy from each other's memory
-  uint32_t most_ctas = 16;                // blocks of a kernel that folds, up to kMostCtas
-  uint32_t least_ctas = 1;                // wins over the most
-  uint64_t single_copy_bytes = 0;         // 0: off
+  uint64_t device_ring_bytes = 64 << 20;      // 0: device memory crosses to the host
+  bool peer_access = true;                    // devices copy from each other's memory
+  uint32_t most_ctas = 16;                    // blocks of a kernel that folds, up to kMostCtas
+  uint32_t least_ctas = 1;                    // wins over the most
+  std::optional<uint64_t> single_copy_bytes;  // 0: off; none: where it was measured to be faster
   StagingStores staging_stores = StagingStores::kMeasured;
 
   // For tests: where the numbers of every communicator begin.

@@ -52,7 +52,7 @@ TEST(Config, DefaultsNeedNoVariable) {
   EXPECT_EQ(config.inline_bytes, 1024u);
   EXPECT_EQ(config.frame_bytes, 524288u);
   EXPECT_EQ(config.ring_bytes, 4u << 20);
-  EXPECT_EQ(config.single_copy_bytes, 0u);
+  EXPECT_FALSE(config.single_copy_bytes.has_value());
   EXPECT_EQ(config.staging_stores, StagingStores::kMeasured);
   EXPECT_TRUE(config.transports.empty());
   EXPECT_TRUE(config.warnings.empty());
@@ -119,7 +119,7 @@ TEST(Config, ReadsEveryField) {
   EXPECT_EQ(config.keepalive_ns, 7'500'000'000u);
   EXPECT_EQ(config.spin_polls, 7u);
   EXPECT_EQ(config.ring_bytes, 8u << 20);
-  EXPECT_EQ(config.single_copy_bytes, 65536u);
+  EXPECT_EQ(config.single_copy_bytes, std::optional<uint64_t>(65536));
   EXPECT_EQ(config.most_ctas, 4u);
   EXPECT_EQ(config.least_ctas, 2u);
   EXPECT_EQ(config.staging_stores, StagingStores::kStreaming);

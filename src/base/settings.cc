@@ -232,8 +232,15 @@ std::string show_port(const Config& config) {
   return config.port == 0 ? "(any)" : std::to_string(config.port);
 }
 
+bool take_single_copy(std::string_view value, Config& config) {
+  const std::optional<uint64_t> bytes = parse_bytes(value);
+  config.single_copy_bytes = bytes;
+  return bytes.has_value() || value == "measured";
+}
+
 std::string show_single_copy(const Config& config) {
-  return config.single_copy_bytes == 0 ? "off" : show_bytes(config.single_copy_bytes);
+  if (!config.single_copy_bytes) return "measured";
+  return *config.single_copy_bytes == 0 ? "off" : show_bytes(*config.single_copy_bytes);
 }
 
 bool take_cache(std::string_view value, Config& config) {
@@ -247,11 +254,12 @@ std::string show_cache(const Config& config) {
 
 bool take_measuring(std::string_view value, Config& config) {
   config.measures_at_start = value == "start";
-  return value == "start" || value == "off";
+  config.measures_host = value != "off";
+  return value == "start" || value == "host" || value == "off";
 }
 
 std::string show_measuring(const Config& config) {
-  return config.measures_at_start ? "start" : "off";
+  return config.measures_at_start ? "start" : config.measures_host ? "host" : "off";
 }
 
 std::string show_nccl_blocking(const Config& config) {
@@ -309,9 +317,10 @@ constexpr Setting kSettings[] = {
      "Where is kept what calls between hosts have taken, for later communicators of the same "
      "hosts; default: tutti in XDG_CACHE_HOME or ~/.cache",
      take_cache, show_cache},
-    {"TUTTI_MEASURE", "", "", "off, start",
-     "Where nothing is known of the network between hosts, start: it is measured when a "
-     "communicator is made, in a second at most",
+    {"TUTTI_MEASURE", "", "", "off, host, start",
+     "When a communicator is made, host: ranks that are all of one host, and not all of one "
+     "process, measure once what copies cost, in a few milliseconds; start: also the network "
+     "between hosts of which nothing is known, in a second at most",
      take_measuring, show_measuring},
     {"TUTTI_HOST_TOPOLOGY", "NCCL_TOPO_FILE", "", "path of a file in NCCL's XML of topologies",
      "The devices of this host are those of the file, not those that are found (tutti topo)",
@@ -382,9 +391,10 @@ constexpr Setting kSettings[] = {
     {"TUTTI_LEAST_CTAS", "NCCL_MIN_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at least so many thread blocks",
      take_ctas<&Config::least_ctas>, [](const Config& c) { return std::to_string(c.least_ctas); }},
-    {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", kSizeWords,
-     "From this size on read ordinary memory of another process directly; 0 is never",
-     take_bytes<&Config::single_copy_bytes, 0, ~uint64_t{0}>, show_single_copy},
+    {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", "measured, or a number of bytes, with K, M or G",
+     "From this size on read ordinary memory of another process directly; 0 is never; measured: "
+     "where that was faster when ranks of this host measured it",
+     take_single_copy, show_single_copy},
     {"TUTTI_STAGING_STORES", "", "", "measured, cached, streaming",
      "Whether shared staging memory is written through the cache or past it; measured: as the "
      "clock "

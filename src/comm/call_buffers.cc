@@ -1,11 +1,16 @@
 #include "src/comm/call_buffers.h"
 
+#include "src/comm/host_survey.h"
+
 namespace tutti::comm {
 namespace {
 
 // Calls shorter than this stay in cells and slots even where buffers are addressable: two entries
 // cost more than one small copy.
 constexpr uint64_t kDirectBytes = 8 << 10;
+
+// The shortest that the ranks of a host measure.
+constexpr uint64_t kLeastRead = HostSurvey::kLeastBytes;
 
 }  // namespace
 
@@ -18,12 +23,12 @@ schedule::Shape shape_of_buffers(const Request& request, int ranks) {
 }
 
 CallBuffers::CallBuffers(const Membership& membership, MemoryTable& memory,
-                         uint64_t single_copy_bytes)
+                         std::optional<uint64_t> single_copy_bytes)
     : membership_(membership),
       memory_(memory),
       single_copy_bytes_(single_copy_bytes),
       direct_(membership.all_memory() && membership.domain_size() > 1),
-      reads_peers_(membership.single_copy() && single_copy_bytes > 0) {}
+      reads_peers_(membership.single_copy() && single_copy_bytes != 0) {}
 
 BufferDistance CallBuffers::placement_of(const Request& request) const {
   const schedule::Traits& traits = schedule::traits_of(request.collective);
@@ -53,13 +58,22 @@ BufferReach CallBuffers::reach_of(const Request& request) {
   if (is_always_staged(out)) return {};
   if (direct_) return {plan::Mode::kDirect, false};
   if (memory_.has_registered() && use_registered(request)) return {plan::Mode::kDirect, true};
-  const bool reads = reads_peers_ && out >= single_copy_bytes_;
-  return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
+  return {may_read(request, out) ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
+}
+
+bool CallBuffers::may_read(const Request& request, uint64_t output_bytes) const {
+  if (!reads_peers_) return false;
+  if (single_copy_bytes_) return output_bytes >= *single_copy_bytes_;
+  return output_bytes >= kLeastRead && !schedule::reduces(request.collective);
 }
 
 std::string CallBuffers::why_not_read() const {
   if (single_copy_bytes_ == 0 || direct_ || membership_.domain_size() == 1) return "";
-  return membership_.why_no_single_copy();
+  const std::string why = membership_.why_no_single_copy();
+  if (why.empty()) return "";
+  return (single_copy_bytes_ ? "TUTTI_SINGLE_COPY_BYTES is without effect: "
+                             : "single copy: no, ") +
+         why;
 }
 
 uint64_t CallBuffers::send_elements(const Request& request) const {

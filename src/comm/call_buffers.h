@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/comm/membership.h"
@@ -28,9 +29,10 @@ schedule::Shape shape_of_buffers(const Request& request, int ranks);
 
 class CallBuffers {
  public:
-  /// `single_copy_bytes`: from here on peers copy from and to ordinary memory, where all can;
-  /// 0: never.
-  CallBuffers(const Membership& membership, MemoryTable& memory, uint64_t single_copy_bytes);
+  /// `single_copy_bytes`: from here on peers read each other's ordinary memory, where all can; 0:
+  /// never; none: long calls that only copy may, and whoever plans them weighs it.
+  CallBuffers(const Membership& membership, MemoryTable& memory,
+              std::optional<uint64_t> single_copy_bytes);
 
   BufferDistance placement_of(const Request& request) const;
   bool is_in_place(const Request& request) const { return placement_of(request).holds(request); }
@@ -42,16 +44,17 @@ class CallBuffers {
   /// end_use().
   BufferReach reach_of(const Request& request);
   void end_use() { memory_.end_use(); }
-  /// For people: why peers do not read each other's ordinary memory though that was asked for.
+  /// For people: why peers do not read each other's ordinary memory though they would.
   std::string why_not_read() const;
   uint64_t send_elements(const Request& request) const;
 
  private:
   bool use_registered(const Request& request);
+  bool may_read(const Request& request, uint64_t output_bytes) const;
 
   const Membership& membership_;
   MemoryTable& memory_;
-  const uint64_t single_copy_bytes_;
+  const std::optional<uint64_t> single_copy_bytes_;
   const bool direct_;       // all ranks of the domain are threads of this process
   const bool reads_peers_;  // single copy is possible and wanted
 };

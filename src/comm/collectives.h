@@ -64,6 +64,8 @@ class Collectives final : public Work {
   Status begin_vectors(const Request& request, uint64_t ticket);
   bool start_vectors();
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
+  std::string explain_ways(const select::Candidate& chosen, const Request& request,
+                           BufferReach reach);
   std::string rounds_before(const Request& request, bool in_place);
 
   const Membership& membership_;

@@ -15,6 +15,17 @@ std::string Collectives::rounds_before(const Request& request, bool in_place) {
   return sizes ? ", after a count round and a size round" : ", after a count round";
 }
 
+// Which of the numbers that ranks of this host have measured decided how bytes are copied.
+std::string Collectives::explain_ways(const select::Candidate& chosen, const Request& request,
+                                      BufferReach reach) {
+  const std::optional<select::CopyChoice> ways = planner_.weigh(chosen, request, reach);
+  if (!ways) return "";
+  return std::string("  single copy: ") + (ways->takes_single() ? "yes" : "no") + ", " +
+         three_digits(ways->single_ns / 1000) + " us by reading peers, " +
+         three_digits(ways->staged_ns / 1000) +
+         " us through shared memory (a tenth less decides), by " + planner_.model_origin() + "\n";
+}
+
 std::string Collectives::explain(const Request& request) {
   const bool shares = request.counts != nullptr;
   const bool in_place = is_in_place(request);
@@ -29,15 +40,17 @@ std::string Collectives::explain(const Request& request) {
                      std::to_string(membership_.ranks()) + " ranks: ";
   if (!prepared.ok()) return text + std::string(prepared.status().message()) + "\n";
   const plan::Plan& plan = prepared.value()->plan;
-  text += plan.algorithm + ", " + plan::name_of(reach.mode) + ", " + std::to_string(plan.slices) +
-          (plan.slices == 1 ? " slice" : " slices") +
+  text += plan.algorithm + ", " + plan::name_of(plan.match->mode) + ", " +
+          std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +
           (prepared.value()->fast ? ", superinstructions" : "") +
           (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " + membership_.transports() +
           (shares ? rounds_before(request, in_place) : "") + "\n";
   if (const std::string why = buffers_.why_not_read(); !why.empty()) {
-    text += "  TUTTI_SINGLE_COPY_BYTES is without effect: " + why + "\n";
+    text += "  " + why + "\n";
   }
-  for (const select::Candidate& candidate : planner_.candidates(request, in_place)) {
+  const std::vector<select::Candidate> candidates = planner_.candidates(request, in_place);
+  if (!candidates.empty()) text += explain_ways(candidates.front(), request, reach);
+  for (const select::Candidate& candidate : candidates) {
     text += "  " + std::string(candidate.algorithm->name);
     if (candidate.parameters.lanes > 1) text += ":" + std::to_string(candidate.parameters.lanes);
     if (candidate.far_slices > 0) {

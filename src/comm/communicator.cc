@@ -89,6 +89,7 @@ Status Communicator::open(const Patience& patience) {
   const uint64_t timeout_ns = options_.timeout_ns > 0 ? options_.timeout_ns : config().timeout_ns;
   frame_ =
       std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
+  if (Status status = measure_host(patience); !status.ok()) return status;
   open_collectives(planner_options());
   transfers_ = std::make_unique<Transfers>(*executor_, *frame_, before);
   accesses_ = std::make_unique<Accesses>(*frame_, before);

@@ -210,6 +210,8 @@ class Communicator final {
   Status open(const Patience& patience);
   void open_collectives(PlannerOptions planning);
   Status open_watch();
+  bool measures_host() const;
+  Status measure_host(const Patience& patience);
   Status measure_network(const Patience& patience);
   Status add_up(std::span<double> numbers, const Patience& patience);
   Status finish(Status begun, const Patience& patience);

@@ -8,6 +8,7 @@
 
 #include "src/base/wait.h"
 #include "src/comm/communicator.h"
+#include "src/comm/host_survey.h"
 #include "src/comm/link_survey.h"
 #include "src/trace/reader.h"
 
@@ -38,6 +39,47 @@ uint64_t timeout_left(const Patience& patience) {
 }
 
 }  // namespace
+
+// Of a group of one host that is no group of threads: threads share all memory, and ranks of
+// several hosts would have to agree over a network on what each host measures.
+bool Communicator::measures_host() const {
+  const Membership& members = *membership_;
+  const bool is_one_host = members.domain_size() == ranks() && ranks() > 1;
+  if (!config().measures_host || !is_one_host || members.all_memory()) return false;
+  if (model_.is_tuned || options_.model != nullptr) return false;
+  return model_.model.crowd_of(ranks(), members.least_cores()) == nullptr;
+}
+
+// Before there are calls: nothing is planned by what was believed before.
+Status Communicator::measure_host(const Patience& patience) {
+  if (!measures_host()) return {};
+  const Membership& members = *membership_;
+  const SurveyedRanks all{.peers = members.peers(),
+                          .rank = rank(),
+                          .cores = members.least_cores(),
+                          .spins = executor_->state().options().spins,
+                          .reads = members.single_copy(),
+                          .ring_bytes = options_.membership.layout.ring_bytes,
+                          .name_of = [&](int rank) { return members.name_of(rank); }};
+  Result<select::CrowdTimes> found = HostSurvey(all, patience.at_most(kSilenceNs)).measure();
+  if (!found.ok()) {
+    return Status(found.status().code(),
+                  "while ranks of this host measured it: " + std::string(found.status().message()));
+  }
+  constexpr size_t kMostCrowds = 8;  // a card holds few models, each of a page at most
+  std::vector<select::CrowdTimes>& crowds = model_.model.crowds;
+  if (crowds.size() >= kMostCrowds) crowds.erase(crowds.begin());
+  crowds.push_back(std::move(found).value());
+  model_.is_known = true;
+  model_.origin = "what its ranks measured when it was made";
+  if (rank() != 0 || config().cache_folder.empty()) return {};
+  const Status kept = ModelOffers::keep(config().cache_folder, {model_.hosts, model_.model});
+  if (!kept.ok()) {
+    options_.membership.env->log->warning(
+        "this host is measured again next time, as what was found is not kept: {}", kept.message());
+  }
+  return {};
+}
 
 // The ranks have met, so nobody but who is one of them can tell what the network costs: pairs of
 // them measure, and a sum in which each number has one term that is not 0 tells all of them. Then

@@ -34,6 +34,8 @@ PlannerOptions Communicator::planner_options() const {
   planning.tuning = tuning_of(config, options_.membership.layout.region_bytes(), *membership_);
   planning.cores = membership_->least_cores();
   planning.model = options_.model != nullptr ? *options_.model : model_.model;
+  planning.model_origin = model_.origin;
+  planning.weighs_single_copy = !config.single_copy_bytes;
   planning.forced = select::forces_of(config, options_.algorithms);
   return planning;
 }

@@ -242,12 +242,24 @@ plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& requ
   return plan;
 }
 
+std::optional<select::CopyChoice> Planner::weigh(const select::Candidate& chosen,
+                                                 const Request& request, BufferReach reach) {
+  if (!options_.weighs_single_copy || reach.mode != plan::Mode::kSingleCopy) return std::nullopt;
+  const double bytes = static_cast<double>(request.count) * types::size_of(request.type);
+  return prices_.copies_of(*chosen.algorithm, chosen.parameters, bytes);
+}
+
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, BufferReach reach,
                                       uint64_t hash) {
   Result<select::Candidate> chosen =
       select::choose(options_.algorithms, query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
-  Result<plan::Match*> match = match_of(chosen.value(), request, in_place, reach);
+  BufferReach taken = reach;
+  if (options_.weighs_single_copy && reach.mode == plan::Mode::kSingleCopy) {
+    const std::optional<select::CopyChoice> ways = weigh(chosen.value(), request, reach);
+    if (!ways || !ways->takes_single()) taken.mode = plan::Mode::kStaged;
+  }
+  Result<plan::Match*> match = match_of(chosen.value(), request, in_place, taken);
   if (!match.ok()) return match.status();
 
   auto prepared = std::make_unique<Prepared>();

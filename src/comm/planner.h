@@ -32,9 +32,13 @@ struct PlannerOptions {
   group::GroupPointer group;
   int rank = 0;
   plan::Tuning tuning;
-  int cores = 1;          // of every host
-  select::Model model;    // equal on all ranks
-  select::Forces forced;  // by the settings
+  int cores = 1;             // of every host
+  select::Model model;       // equal on all ranks
+  select::Forces forced;     // by the settings
+  std::string model_origin;  // for people
+  // Whether a call that may read its peers' memory does so only where that was measured to be
+  // faster (Planner::weigh).
+  bool weighs_single_copy = false;
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
   CallRecorder* calls = nullptr;               // makes the labels; may be null
@@ -93,6 +97,12 @@ class Planner {
   /// The algorithm that has run a collective: by its name and, behind a colon, its lanes.
   std::optional<select::Measured> measured_of(schedule::Collective collective,
                                               std::string_view algorithm, int root) const;
+
+  /// The two ways of copying of a call that may read its peers' memory; nothing where the setting
+  /// decides, or nothing was measured.
+  std::optional<select::CopyChoice> weigh(const select::Candidate& chosen, const Request& request,
+                                          BufferReach reach);
+  const std::string& model_origin() const { return options_.model_origin; }
 
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);

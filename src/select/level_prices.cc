@@ -65,7 +65,7 @@ uint32_t blocks_of_count(const schedule::Shape& shape) {
 // As NodeTree::make() does it, a level that unites nothing is left out; what leaves a node of it
 // takes the link of that level, too.
 LevelPrices::LevelPrices(group::GroupPointer group, int cores, const Model& model, Effort effort)
-    : group_(std::move(group)), tree_(tree_of(*group_)), effort_(effort) {
+    : group_(std::move(group)), tree_(tree_of(*group_)), effort_(effort), cores_(cores) {
   const Crowd crowd{largest_host(*group_), cores};
   const auto ranks = static_cast<size_t>(group_->ranks());
   std::vector<double> uplinks(ranks, 0);
@@ -87,8 +87,7 @@ LevelPrices::LevelPrices(group::GroupPointer group, int cores, const Model& mode
 
 const Usage& LevelPrices::usage_of(const schedule::Algorithm& algorithm,
                                    const schedule::Parameters& parameters) {
-  const Key key{algorithm.collective, algorithm.name,  parameters.ranks,     parameters.root,
-                parameters.lanes,     parameters.fold, parameters.tree.get()};
+  const Key key = key_of(algorithm, parameters);
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   Usage usage;
@@ -171,7 +170,12 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes) const {
     const PricedLevel& level = level_of(usage, i);
     const LevelUse& use = usage.levels[i];
     price.ns += predict_ns(use, level.link, count_bytes);
-    if (level.maps) continue;
+    if (level.maps) {
+      // Calls in a row overlap where nobody answers.
+      const bool overlaps = usage.flows_one_way && level.link.one_way_ns > 0;
+      if (overlaps) price.ns += level.link.one_way_ns - use.cost.depth * level.link.latency_ns;
+      continue;
+    }
     const auto more = static_cast<double>(slices - 1);
     price.ns += more * waits_ns(use, level.link, count_bytes / static_cast<double>(slices),
                                 usage.flows_one_way);
@@ -236,6 +240,35 @@ std::vector<LevelUse> LevelPrices::count(const schedule::Algorithm& algorithm,
   }
   take_busiest(ranks, levels_, uses);
   return uses;
+}
+
+const CopyLoad& LevelPrices::load_of(const schedule::Algorithm& algorithm,
+                                     const schedule::Parameters& parameters) {
+  const auto [found, is_new] = loads_.try_emplace(key_of(algorithm, parameters));
+  if (!is_new) return found->second;
+  const schedule::BlockWidths widths(algorithm.shape(parameters));
+  const schedule::LevelMap map{1, [](int, int) { return size_t{0}; }, [](int) { return 0u; }};
+  std::vector<CopiedBytes> ranks;
+  for (int rank = 0; rank < parameters.ranks; ++rank) {
+    const auto traffic =
+        schedule::traffic_of(algorithm.schedule(parameters, rank), rank, widths, map);
+    ranks.push_back({traffic[0].published, traffic[0].bytes_received});
+  }
+  return found->second = select::load_of(ranks, cores_);
+}
+
+std::optional<CopyChoice> LevelPrices::copies_of(const schedule::Algorithm& algorithm,
+                                                 const schedule::Parameters& parameters,
+                                                 double count_bytes) {
+  const LinkModel& link = levels_[0].link;
+  if (link.rates.empty() || levels_.size() > 1 || count_bytes <= 0) return std::nullopt;
+  const double moved = level_cost(usage_of(algorithm, parameters).cost).moved * count_bytes;
+  const CopyRate rate = rate_at(link.rates, moved);
+  if (rate.single_ns_per_byte <= 0) return std::nullopt;
+  const CopyLoad& load = load_of(algorithm, parameters);
+  const double step_ns = link.latency_ns;
+  return CopyChoice{step_ns + rate.staged_ns_per_byte * load.staged * count_bytes,
+                    2 * step_ns + rate.single_ns_per_byte * load.single * count_bytes};
 }
 
 size_t LevelPrices::node_below(size_t level, int rank) const {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -76,6 +77,10 @@ class LevelPrices {
   double price(const Usage& usage, double count_bytes) const {
     return price_of(usage, count_bytes).ns;
   }
+  /// A call of a group of one host whose ranks have measured their copies, in both ways; nothing
+  /// where they have not, or have not measured single copies.
+  std::optional<CopyChoice> copies_of(const schedule::Algorithm& algorithm,
+                                      const schedule::Parameters& parameters, double count_bytes);
   const std::vector<PricedLevel>& levels() const { return levels_; }
   /// The kind of link that the outermost nodes have.
   const LinkModel& slowest() const { return levels_.back().link; }
@@ -84,6 +89,12 @@ class LevelPrices {
   using Key = std::tuple<schedule::Collective, std::string_view, int, int, int, schedule::Fold,
                          const schedule::NodeTree*>;
 
+  static Key key_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) {
+    return {algorithm.collective, algorithm.name,  parameters.ranks,     parameters.root,
+            parameters.lanes,     parameters.fold, parameters.tree.get()};
+  }
+  const CopyLoad& load_of(const schedule::Algorithm& algorithm,
+                          const schedule::Parameters& parameters);
   bool is_counted(const schedule::Algorithm& algorithm,
                   const schedule::Parameters& parameters) const;
   Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
@@ -101,6 +112,8 @@ class LevelPrices {
   Effort effort_;
   Slicing slicing_;
   std::map<Key, Usage> known_;
+  int cores_ = 1;
+  std::map<Key, CopyLoad> loads_;
 };
 
 }  // namespace tutti::select

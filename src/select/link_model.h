@@ -3,7 +3,8 @@
 // The prediction is alpha-beta: depth * latency + messages * overhead + wire bytes * wire +
 // max(moved * copy, work * copy / cores). Over a network the wire of the busiest rank takes time;
 // where memory is mapped all ranks' copies share the cores: a call takes no less than its busiest
-// rank, and no less than all of the work spread over all cores (Brent 1974).
+// rank, and no less than all of the work spread over all cores (Brent 1974). Where the ranks have
+// measured their copies, a byte costs what it did in a call that moved as much.
 //
 // Threads: values. Units: nanoseconds, and nanoseconds per byte. Errors: none.
 #pragma once

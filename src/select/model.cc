@@ -4,6 +4,13 @@
 
 namespace tutti::select {
 
+const CrowdTimes* Model::crowd_of(int ranks, int cores) const {
+  const auto found = std::find_if(crowds.begin(), crowds.end(), [&](const CrowdTimes& one) {
+    return one.ranks == ranks && one.cores == cores;
+  });
+  return found == crowds.end() ? nullptr : &*found;
+}
+
 LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd& crowd) {
   if (!reach.map) {
     return {.latency_ns = costs.stream_latency_ns + costs.network_latency_ns,
@@ -35,6 +42,12 @@ LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
 LinkModel link_of(const Model& model, const group::Level& level, const Crowd& crowd) {
   LinkModel link = link_of(model.costs, level.reach, crowd);
   if (level.reach.map) {
+    if (const CrowdTimes* measured = model.crowd_of(crowd.ranks, crowd.cores)) {
+      link.latency_ns = measured->step_ns;
+      link.one_way_ns = measured->one_way_ns;
+      link.message_ns = 0;  // a step has a message for every other rank
+      link.rates = rates_of(*measured);
+    }
     link.latency_ns += level.latency_ns;
     return link;
   }

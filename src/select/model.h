@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/group/view.h"
+#include "src/select/crowd_times.h"
 
 namespace tutti::select {
 
@@ -62,7 +63,10 @@ struct Model {
   RankCosts costs;
   std::vector<LevelRates> levels;  // those that something is known of
   DeviceCosts devices{};
+  std::vector<CrowdTimes> crowds{};  // of ranks of one host that have measured themselves
   bool operator==(const Model&) const = default;
+  /// Null where such a crowd has measured nothing.
+  const CrowdTimes* crowd_of(int ranks, int cores) const;
 };
 
 /// How the ranks of a host share its cores.
@@ -74,10 +78,12 @@ struct Crowd {
 /// The costs of a message, and of a byte of it.
 struct LinkModel {
   double latency_ns = 0;
-  double message_ns = 0;         // the sender's work per message
-  double wire_ns_per_byte = 0;   // of the busiest rank's bytes
-  double moved_ns_per_byte = 0;  // of the busiest rank's copies
-  double work_ns_per_byte = 0;   // of all copies of a host's ranks
+  double message_ns = 0;          // the sender's work per message
+  double wire_ns_per_byte = 0;    // of the busiest rank's bytes
+  double moved_ns_per_byte = 0;   // of the busiest rank's copies
+  double work_ns_per_byte = 0;    // of all copies of a host's ranks
+  double one_way_ns = 0;          // latency where messages flow one way; 0: as any other
+  std::vector<CopyRate> rates{};  // measured; empty: copies of all sizes cost the same
 };
 
 /// Of a link by what it can: one that maps memory, among such a crowd, or a stream.

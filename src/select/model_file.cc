@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/topology/hash.h"
 #include "src/topology/json_value.h"
@@ -15,6 +16,7 @@ using topology::JsonValue;
 
 constexpr int kModelFormat = 1;
 constexpr size_t kMostLevels = 32;
+constexpr size_t kMostCrowds = 32, kMostCopies = 16;
 
 struct CostField {
   std::string_view name;
@@ -150,6 +152,75 @@ Status take_levels(const JsonValue& value, std::vector<LevelRates>& levels) {
   return {};
 }
 
+Status take_copies(const JsonValue& value, std::vector<CopyTimes>& copies) {
+  if (Status status = check_type(value, JsonValue::Type::kArray); !status.ok()) return status;
+  if (value.items.size() > kMostCopies) return refuse(value, "more than 16 copies");
+  for (const JsonValue& item : value.items) {
+    if (item.type != JsonValue::Type::kObject) return refuse(item, "a copy is no object");
+    CopyTimes times;
+    for (const JsonValue& field : item.items) {
+      double* const number = field.key == "bytes"       ? &times.bytes
+                             : field.key == "staged_ns" ? &times.staged_ns
+                             : field.key == "single_ns" ? &times.single_ns
+                                                        : nullptr;
+      if (number == nullptr) return refuse(field, "a copy has no '" + field.key + "'");
+      if (Status status = take_number(field, *number); !status.ok()) return status;
+    }
+    if (times.bytes < 1 || times.staged_ns <= 0) {
+      return refuse(item, "a copy has 'bytes' and 'staged_ns' above 0");
+    }
+    if (!copies.empty() && times.bytes <= copies.back().bytes) {
+      return refuse(item, "the bytes of copies rise");
+    }
+    copies.push_back(times);
+  }
+  return {};
+}
+
+Status take_crowd(const JsonValue& value, CrowdTimes& crowd) {
+  if (value.type != JsonValue::Type::kObject) return refuse(value, "a crowd is no object");
+  double ranks = 0, cores = 0;
+  for (const JsonValue& field : value.items) {
+    Status status;
+    if (field.key == "copies") {
+      status = take_copies(field, crowd.copies);
+    } else {
+      double* const number = field.key == "ranks"        ? &ranks
+                             : field.key == "cores"      ? &cores
+                             : field.key == "step_ns"    ? &crowd.step_ns
+                             : field.key == "one_way_ns" ? &crowd.one_way_ns
+                                                         : nullptr;
+      if (number == nullptr) return refuse(field, "a crowd has no '" + field.key + "'");
+      status = take_number(field, *number);
+    }
+    if (!status.ok()) return status;
+  }
+  constexpr double kMost = 1 << 20;
+  const auto is_number = [](double one) {
+    return one >= 1 && one <= kMost && one == std::floor(one);
+  };
+  if (!is_number(ranks) || !is_number(cores) || ranks < 2) {
+    return refuse(value, "a crowd has 'ranks', from 2 on, and 'cores'");
+  }
+  crowd.ranks = static_cast<int>(ranks);
+  crowd.cores = static_cast<int>(cores);
+  return {};
+}
+
+Status take_crowds(const JsonValue& value, Model& model) {
+  if (Status status = check_type(value, JsonValue::Type::kArray); !status.ok()) return status;
+  if (value.items.size() > kMostCrowds) return refuse(value, "more than 32 crowds");
+  for (const JsonValue& item : value.items) {
+    CrowdTimes crowd;
+    if (Status status = take_crowd(item, crowd); !status.ok()) return status;
+    if (model.crowd_of(crowd.ranks, crowd.cores) != nullptr) {
+      return refuse(item, "two crowds of as many ranks on as many cores");
+    }
+    model.crowds.push_back(std::move(crowd));
+  }
+  return {};
+}
+
 Result<ModelFile> model_of(const JsonValue& file) {
   const JsonValue* format = file.find("tutti_model");
   if (format == nullptr || format->number != kModelFormat) {
@@ -167,6 +238,8 @@ Result<ModelFile> model_of(const JsonValue& file) {
       status = take_devices(field, made.model.devices);
     } else if (field.key == "levels") {
       status = take_levels(field, made.model.levels);
+    } else if (field.key == "crowds") {
+      status = take_crowds(field, made.model);
     } else if (field.key != "tutti_model") {
       status = refuse(field, "there is no field '" + field.key + "'");
     }
@@ -185,6 +258,20 @@ std::string quoted(std::string_view text) {
     if (static_cast<unsigned char>(letter) >= ' ') result += letter;
   }
   return result + "\"";
+}
+
+std::string text_of(const CrowdTimes& crowd) {
+  std::string copies;
+  for (const CopyTimes& times : crowd.copies) {
+    copies += (copies.empty() ? "" : ",\n     ") + ("{\"bytes\": " + number_text(times.bytes)) +
+              ", \"staged_ns\": " + number_text(times.staged_ns) +
+              ", \"single_ns\": " + number_text(times.single_ns) + "}";
+  }
+  return "{\"ranks\": " + std::to_string(crowd.ranks) +
+         ", \"cores\": " + std::to_string(crowd.cores) +
+         ", \"step_ns\": " + number_text(crowd.step_ns) +
+         ", \"one_way_ns\": " + number_text(crowd.one_way_ns) + ",\n    \"copies\": [" + copies +
+         "]}";
 }
 
 }  // namespace
@@ -214,6 +301,11 @@ std::string write_model(const ModelFile& file) {
               ", \"ns_per_byte\": " + number_text(level.ns_per_byte) + "}";
   }
   if (!levels.empty()) text += ",\n \"levels\": [" + levels + "]";
+  std::string crowds;
+  for (const CrowdTimes& crowd : file.model.crowds) {
+    crowds += (crowds.empty() ? "" : ",\n   ") + text_of(crowd);
+  }
+  if (!crowds.empty()) text += ",\n \"crowds\": [" + crowds + "]";
   std::string terms;
   for (const DeviceField& field : kDevices) {
     const double value = file.model.devices.*(field.member);
@@ -232,6 +324,7 @@ uint32_t version_of(const Model& model) {
     text += level.name + "\n" + number_text(level.latency_ns) + " " +
             number_text(level.ns_per_byte) + " ";
   }
+  for (const CrowdTimes& crowd : model.crowds) text += text_of(crowd) + "\n";
   for (const DeviceField& field : kDevices) {
     text += number_text(model.devices.*(field.member)) + " ";
   }

@@ -14,6 +14,7 @@ Model some_model() {
   Model model;
   model.costs.copy_ns_per_byte = 0.1234567890123;
   model.levels = {{"rack", 21'000.5, 0.3}, {"a \"zone\"", 1e6, 0}};
+  model.crowds = {{2, 2, 186.25, 55, {{65536, 2804, 3560}, {262144, 8834, 0}}}, {4, 2, 5e3, 0, {}}};
   model.devices.link_us_per_mb = 2.5;
   model.devices.hand_over_us = 7.123456789;
   return model;
@@ -38,6 +39,9 @@ TEST(ModelFile, EveryNumberIsPartOfTheVersion) {
   other = some_model();
   other.devices.wait_us += 0.1;
   EXPECT_NE(version_of(other), version_of(some_model()));
+  other = some_model();
+  other.crowds[0].copies[1].single_ns = 1;
+  EXPECT_NE(version_of(other), version_of(some_model()));
   EXPECT_NE(version_of(Model()), 0u);
 }
 
@@ -51,6 +55,31 @@ TEST(ModelFile, OfAnH100IsTheLibrarysOwn) {
   for (const char* source : {"\"board page", "\"assumed\"", "\"public: "}) {
     EXPECT_NE(text.value().find(source), std::string::npos) << source;
   }
+}
+
+TEST(ModelFile, CrowdsAreWellFormedOrRefused) {
+  const auto refusal = [](const std::string& crowds) {
+    const auto read = parse_model("{\"tutti_model\": 1,\n \"crowds\": " + crowds + "}", "f");
+    return read.ok() ? std::string() : std::string(read.status().message());
+  };
+  EXPECT_EQ(refusal(R"([{"ranks": 2, "cores": 1}])"), "");
+  const std::string two = R"({"ranks": 2, "cores": 1})";
+  EXPECT_NE(refusal("[" + two + ", " + two + "]").find("f:2: two crowds"), std::string::npos);
+  for (const char* wrong :
+       {R"([{"ranks": 2}])", R"([{"ranks": 1, "cores": 2}])", R"([{"ranks": 2.5, "cores": 2}])",
+        R"([{"ranks": 1e12, "cores": 2}])"}) {
+    EXPECT_NE(refusal(wrong).find("'ranks', from 2 on"), std::string::npos) << wrong;
+  }
+  EXPECT_NE(refusal(R"([{"ranks": 2, "cores": 2, "speed": 1}])").find("no 'speed'"),
+            std::string::npos);
+  const auto copies = [&](const std::string& text) {
+    return refusal(R"([{"ranks": 2, "cores": 2, "copies": )" + text + "}]");
+  };
+  EXPECT_EQ(copies(R"([{"bytes": 1, "staged_ns": 1}, {"bytes": 2, "staged_ns": 1}])"), "");
+  EXPECT_NE(copies(R"([{"bytes": 2, "staged_ns": 1}, {"bytes": 2, "staged_ns": 1}])").find("rise"),
+            std::string::npos);
+  EXPECT_NE(copies(R"([{"bytes": 2}])").find("above 0"), std::string::npos);
+  EXPECT_NE(copies(R"([{"rate": 2}])").find("no 'rate'"), std::string::npos);
 }
 
 TEST(ModelFile, TermsOfDevicesAreKnownOrRefused) {

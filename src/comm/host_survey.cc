@@ -1,0 +1,289 @@
+#include "src/comm/host_survey.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/base/wait.h"
+#include "src/exec/populate.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMostFrame = 512 << 10;  // as Tuning::frame_bytes
+constexpr uint64_t kFrames = 2;             // the others read one while the next is written
+constexpr uint64_t kReadBytes = 256 << 10;  // as Tuning::read_bytes
+constexpr uint32_t kSums = 64;
+constexpr int kTimes = 3;   // the best of them counts, since whatever disturbs makes it slower
+constexpr int kSteps = 16;  // of a time
+constexpr int kMessages = 32, kMessageBytes = 64;
+
+/// Private pages as an allocator gets them, since the system reads large ones of a peer faster.
+/// They take memory when they are touched.
+class Pages {
+ public:
+  explicit Pages(size_t bytes) : bytes_(bytes) {
+    void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) return;
+    data_ = static_cast<std::byte*>(made);
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  std::byte* data() const { return data_; }
+
+ private:
+  const size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace
+
+/// The words of a rank for the others. All rise from 0.
+struct HostSurvey::Words {
+  alignas(exec::kLineBytes) std::atomic<uint64_t> met;
+  alignas(exec::kLineBytes) std::atomic<uint64_t> written;  // slices in its frames
+  alignas(exec::kLineBytes) std::atomic<uint64_t> taken;    // slices out of the others'
+  alignas(exec::kLineBytes) std::atomic<uint64_t> send;     // the address of its buffer
+  std::array<std::atomic<double>, kSums> numbers;           // each is written once
+  struct alignas(exec::kLineBytes) Message {
+    std::atomic<uint64_t> number;
+    std::array<std::byte, kMessageBytes> bytes;
+  };
+};
+
+HostSurvey::HostSurvey(const SurveyedRanks& ranks, const Patience& patience)
+    : all_(ranks), patience_(patience) {
+  static_assert(sizeof(Words) <= kPage);
+  // Frames lie behind the page of words; the messages of a row in their place.
+  frame_bytes_ = std::min(kMostFrame, (ranks.ring_bytes - kPage) / kFrames / kPage * kPage);
+  static_assert(kMessages * sizeof(Words::Message) <= kPage * kFrames);
+}
+
+HostSurvey::Words& HostSurvey::words_of(int rank) const {
+  return *reinterpret_cast<Words*>(all_.peers[static_cast<size_t>(rank)].arena.rings());
+}
+
+std::byte* HostSurvey::frame_of(int rank, uint64_t slice) const {
+  return all_.peers[static_cast<size_t>(rank)].arena.rings() + kPage +
+         slice % kFrames * frame_bytes_;
+}
+
+Status HostSurvey::wait(int peer, const std::function<bool(const Words&)>& has_come) {
+  const Words& theirs = words_of(peer);
+  if (has_come(theirs)) return {};
+  const exec::Peer& other = all_.peers[static_cast<size_t>(peer)];
+  patience_.waits_for(all_.name_of(peer) + " has not measured yet");
+  for (Backoff backoff(all_.spins); !has_come(theirs);) {
+    if (!backoff.pause()) continue;
+    if (other.arena.counter(0).failed.load(std::memory_order_acquire) != 0) {
+      return Status::remote_error(all_.name_of(peer) +
+                                  " could not join the communicator; see there");
+    }
+    if (Status status = other.link->status(); !status.ok()) return status;
+    patience_.tell_if_due();
+    patience_.ask_if_due();
+    if (patience_.over()) {
+      return patience_.reason(all_.name_of(peer) + " has not measured this host in time");
+    }
+  }
+  return {};
+}
+
+Status HostSurvey::meet() {
+  ++met_;
+  words_of(all_.rank).met.store(met_, std::memory_order_release);
+  for (int i = 0; i + 1 < ranks(); ++i) {
+    Status status = wait(other(i), [this](const Words& theirs) {
+      return theirs.met.load(std::memory_order_acquire) >= met_;
+    });
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+// In the order of ranks, so that it is the same number everywhere.
+Result<double> HostSurvey::add_up(double mine) {
+  if (sums_ == kSums) return Status::internal_error("a survey of a host adds up too often");
+  const uint32_t index = sums_++;
+  words_of(all_.rank).numbers[index].store(mine, std::memory_order_relaxed);
+  if (Status status = meet(); !status.ok()) return status;
+  double sum = 0;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    sum += words_of(rank).numbers[index].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+Status HostSurvey::steps(double& best_ns) {
+  for (int time = 0; time <= kTimes; ++time) {
+    naps_left = 0;  // what this thread learnt while others came says nothing of calls
+    const uint64_t start_ns = monotonic_ns();
+    for (int i = 0; i < kSteps; ++i) {
+      if (Status status = meet(); !status.ok()) return status;
+    }
+    const double each_ns = static_cast<double>(monotonic_ns() - start_ns) / kSteps;
+    if (time > 0) best_ns = std::min(best_ns, each_ns);  // before, ranks come from elsewhere
+  }
+  return {};
+}
+
+// From rank 0 to all others, each message in a place of its own, as cells are.
+Status HostSurvey::row(double& best_ns) {
+  auto* const messages = reinterpret_cast<Words::Message*>(frame_of(0, 0));
+  std::array<std::byte, kMessageBytes> bytes{};
+  for (int time = 0; time <= kTimes; ++time) {
+    naps_left = 0;  // what this thread learnt while others came says nothing of calls
+    if (Status status = meet(); !status.ok()) return status;
+    const uint64_t start_ns = monotonic_ns();
+    for (int i = 0; i < kMessages; ++i) {
+      ++told_;
+      Words::Message& message = messages[i];
+      if (all_.rank == 0) {
+        message.bytes = bytes;
+        message.number.store(told_, std::memory_order_release);
+        continue;
+      }
+      Status status = wait(
+          0, [&](const Words&) { return message.number.load(std::memory_order_acquire) == told_; });
+      if (!status.ok()) return status;
+      bytes = message.bytes;
+    }
+    if (Status status = meet(); !status.ok()) return status;
+    const double each_ns = static_cast<double>(monotonic_ns() - start_ns) / kMessages;
+    if (time > 0) best_ns = std::min(best_ns, each_ns);
+  }
+  return {};
+}
+
+Status HostSurvey::staged(uint64_t bytes) {
+  const uint64_t block = bytes / static_cast<uint64_t>(ranks());
+  const uint64_t most = frame_bytes_ / static_cast<uint64_t>(ranks()) / 64 * 64;
+  const auto at = [&](std::byte* buffer, int rank) {
+    return buffer + static_cast<uint64_t>(rank) * block;
+  };
+  std::memcpy(at(recv_, all_.rank), at(send_, all_.rank), block);
+  for (uint64_t begin = 0; begin < block; begin += most) {
+    const uint64_t length = std::min(most, block - begin);
+    ++slices_;
+    const auto has_room = [this](const Words& theirs) {
+      return theirs.taken.load(std::memory_order_acquire) + kFrames >= slices_;
+    };
+    for (int i = 0; i + 1 < ranks(); ++i) {
+      if (Status status = wait(other(i), has_room); !status.ok()) return status;
+    }
+    std::byte* const mine = frame_of(all_.rank, slices_);
+    for (int i = 0; i + 1 < ranks(); ++i) {
+      const int peer = other(i);
+      std::memcpy(mine + static_cast<uint64_t>(peer) * most, at(send_, peer) + begin, length);
+    }
+    words_of(all_.rank).written.store(slices_, std::memory_order_release);
+    for (int i = 0; i + 1 < ranks(); ++i) {
+      const int peer = other(i);
+      Status status = wait(peer, [this](const Words& theirs) {
+        return theirs.written.load(std::memory_order_acquire) >= slices_;
+      });
+      if (!status.ok()) return status;
+      const std::byte* const theirs =
+          frame_of(peer, slices_) + static_cast<uint64_t>(all_.rank) * most;
+      std::memcpy(at(recv_, peer) + begin, theirs, length);
+    }
+    words_of(all_.rank).taken.store(slices_, std::memory_order_release);
+  }
+  return {};
+}
+
+Status HostSurvey::single(uint64_t bytes) {
+  const uint64_t block = bytes / static_cast<uint64_t>(ranks());
+  const uint64_t own = static_cast<uint64_t>(all_.rank) * block;
+  if (Status status = meet(); !status.ok()) return status;
+  std::memcpy(recv_ + own, send_ + own, block);
+  for (int i = 0; i + 1 < ranks(); ++i) {
+    const int peer = other(i);
+    const uint64_t source = words_of(peer).send.load(std::memory_order_relaxed) + own;
+    std::byte* const target = recv_ + static_cast<uint64_t>(peer) * block;
+    for (uint64_t begin = 0; begin < block; begin += kReadBytes) {
+      const uint64_t length = std::min(kReadBytes, block - begin);
+      Status status = all_.peers[static_cast<size_t>(peer)].mapped->read({target + begin, length},
+                                                                         source + begin);
+      if (!status.ok()) return status;
+    }
+  }
+  return meet();
+}
+
+Status HostSurvey::time_of(Way way, uint64_t bytes, double& best_ns) {
+  for (int time = 0; time <= kTimes; ++time) {
+    naps_left = 0;  // what this thread learnt while others came says nothing of calls
+    if (Status status = meet(); !status.ok()) return status;
+    const uint64_t start_ns = monotonic_ns();
+    if (Status status = (this->*way)(bytes); !status.ok()) return status;
+    const auto took_ns = static_cast<double>(monotonic_ns() - start_ns);
+    if (time > 0) best_ns = std::min(best_ns, took_ns);  // before, pages come that nobody had
+  }
+  return {};
+}
+
+Status HostSurvey::copies(select::CrowdTimes& found) {
+  constexpr double kNever = std::numeric_limits<double>::max();
+  const auto mean = [this](double sum) { return std::round(sum / ranks()); };
+  const Pages pages(2 * kMostBytes);
+  if (pages.data() == nullptr) return Status::system_error("no memory to measure this host with");
+  send_ = pages.data();
+  recv_ = send_ + kMostBytes;
+  words_of(all_.rank).send.store(reinterpret_cast<uintptr_t>(send_), std::memory_order_relaxed);
+  double used_ns = 0;
+  for (uint64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 4) {
+    const uint64_t start_ns = monotonic_ns();
+    for (uint64_t frame = 0; frame < kFrames; ++frame) {
+      exec::populate(frame_of(all_.rank, frame), std::min(bytes, frame_bytes_));
+    }
+    exec::populate(send_, bytes);
+    exec::populate(recv_, bytes);
+    const auto populated_ns = static_cast<double>(monotonic_ns() - start_ns);
+    double staged_ns = kNever, single_ns = kNever;
+    Status status = time_of(&HostSurvey::staged, bytes, staged_ns);
+    if (status.ok() && all_.reads) status = time_of(&HostSurvey::single, bytes, single_ns);
+    if (!status.ok()) return status;
+    std::array<double, 4> sums{staged_ns, all_.reads ? single_ns : 0, populated_ns,
+                               static_cast<double>(monotonic_ns() - start_ns)};
+    for (double& sum : sums) {
+      const Result<double> added = add_up(sum);
+      if (!added.ok()) return added.status();
+      sum = mean(added.value());
+    }
+    found.copies.push_back({static_cast<double>(bytes), sums[0], sums[1]});
+    used_ns += sums[3];
+    // Messages four times as long take at most four times as long.
+    const double next_ns = 4 * ((kTimes + 1) * (sums[0] + sums[1]) + sums[2]);
+    if (used_ns + next_ns > static_cast<double>(kTimeNs)) break;
+  }
+  return {};
+}
+
+Result<select::CrowdTimes> HostSurvey::measure() {
+  select::CrowdTimes found{.ranks = ranks(), .cores = all_.cores, .copies = {}};
+  for (const auto& [part, number] : {std::pair{&HostSurvey::steps, &found.step_ns},
+                                     std::pair{&HostSurvey::row, &found.one_way_ns}}) {
+    double best_ns = std::numeric_limits<double>::max();
+    if (Status status = (this->*part)(best_ns); !status.ok()) return status;
+    const Result<double> sum = add_up(best_ns);
+    if (!sum.ok()) return sum.status();
+    *number = std::round(sum.value() / ranks());
+  }
+  if (Status status = copies(found); !status.ok()) return status;
+  // Nobody reads frames any more; words are still looked at, and stay.
+  madvise(frame_of(all_.rank, 0), kFrames * frame_bytes_, MADV_REMOVE);
+  return found;
+}
+
+}  // namespace tutti::comm
