@@ -55,7 +55,7 @@ struct HostSurvey::Words {
   alignas(exec::kLineBytes) std::atomic<uint64_t> taken;    // slices out of the others'
   alignas(exec::kLineBytes) std::atomic<uint64_t> send;     // the address of its buffer
   std::array<std::atomic<double>, kSums> numbers;           // each is written once
-  struct alignas(exec::kLineBytes) Message {
+  struct alignas(exec::kLineBytes) ShortMessage {
     std::atomic<uint64_t> number;
     std::array<std::byte, kMessageBytes> bytes;
   };
@@ -66,7 +66,7 @@ HostSurvey::HostSurvey(const SurveyedRanks& ranks, const Patience& patience)
   static_assert(sizeof(Words) <= kPage);
   // Frames lie behind the page of words; the messages of a row in their place.
   frame_bytes_ = std::min(kMostFrame, (ranks.ring_bytes - kPage) / kFrames / kPage * kPage);
-  static_assert(kMessages * sizeof(Words::Message) <= kPage * kFrames);
+  static_assert(kMessages * sizeof(Words::ShortMessage) <= kPage * kFrames);
 }
 
 HostSurvey::Words& HostSurvey::words_of(int rank) const {
@@ -139,7 +139,7 @@ Status HostSurvey::steps(double& best_ns) {
 
 // From rank 0 to all others, each message in a place of its own, as cells are.
 Status HostSurvey::row(double& best_ns) {
-  auto* const messages = reinterpret_cast<Words::Message*>(frame_of(0, 0));
+  auto* const messages = reinterpret_cast<Words::ShortMessage*>(frame_of(0, 0));
   std::array<std::byte, kMessageBytes> bytes{};
   for (int time = 0; time <= kTimes; ++time) {
     naps_left = 0;  // what this thread learnt while others came says nothing of calls
@@ -147,7 +147,7 @@ Status HostSurvey::row(double& best_ns) {
     const uint64_t start_ns = monotonic_ns();
     for (int i = 0; i < kMessages; ++i) {
       ++told_;
-      Words::Message& message = messages[i];
+      Words::ShortMessage& message = messages[i];
       if (all_.rank == 0) {
         message.bytes = bytes;
         message.number.store(told_, std::memory_order_release);
