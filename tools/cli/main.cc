@@ -14,6 +14,8 @@
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
 #include "tools/cli/sim.h"
+#include "tools/cli/spares.h"
+#include "tools/cli/sweep.h"
 #include "tools/cli/timeline.h"
 #include "tools/cli/topo.h"
 #include "tools/cli/trace.h"
@@ -34,7 +36,8 @@ constexpr Command kCommands[] = {
     {"perf", perf::perf_main, "measure a collective, also against MPI"},
     {"verify", verify_main, "prove the schedules and plans of the algorithms"},
     {"explain", explain_main, "what a call would run here, and why"},
-    {"trace", trace_main, "the last calls of running processes: tutti trace dump"},
+    {"trace", trace_main,
+     "the last calls of processes: tutti trace dump; and what is wrong: analyse"},
     {"algorithms", algorithms_main, "what is registered"},
     {"print", print_main, "an algorithm's schedule as text, and its plans"},
     {"env", env_main, "every setting, its value and its effect"},
@@ -43,6 +46,8 @@ constexpr Command kCommands[] = {
     {"tune", tune_main, "what the pieces of calls on devices cost here, as a model"},
     {"sim", sim_main, "a collective on a cluster that is not here, simulated"},
     {"plan", plan_main, "where which parallelism of a training job goes on a cluster"},
+    {"sweep", sweep_main, "which hosts are slow at communicating, measured by pairs"},
+    {"spares", spares_main, "how many spares a large job should have"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };
