@@ -4,8 +4,8 @@
 // In every window each rank brings one sample of each signal: the time of a step, a clock, a count
 // of errors, so that larger is worse. A rank stands out in a signal when it lies `score` deviations
 // above the median of all ranks, and is suspected when it does so in two signals (in one where
-// there is only one) for `windows` windows in a row. What slows all ranks is nobody's fault. Ranks
-// that do different work, such as stages of a pipeline, belong into monitors of their own.
+// there is only one) for `windows` windows in a row. A cause that slows all is nobody's fault.
+// Ranks that do different work, such as stages of a pipeline, belong into monitors of their own.
 //
 // Threads: one at a time. Units: those of the signals. Errors: kInvalidArgument for fewer than four
 // ranks or no signal; kInvalidUsage for windows that do not rise or samples that are too old.
