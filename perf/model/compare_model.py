@@ -5,7 +5,8 @@
 
 For each collective, size and number of ranks every algorithm that may run is measured (`tutti perf --algorithm`), in
 rounds, so that a busy moment of the machine meets all of them; of each the median counts. The regret of a choice is
-how much longer the algorithm takes that selection chose than the fastest one.
+how much longer the algorithm takes that selection chose than the fastest one. Ranks of so many measure this host once,
+in a cache of the comparison's own (docs/tuning.md); --measure off predicts by the library's own numbers.
 """
 
 import argparse
@@ -27,9 +28,12 @@ COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "all_to_all")
 SIZES = ("1K", "16K", "128K", "1M", "8M", "32M")
 
 
+VARIABLES = {}
+
+
 def run(tutti, *arguments):
     done = subprocess.run([tutti, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False, env=clean_environment())
+                          check=False, env={**clean_environment(), **VARIABLES})
     if done.returncode != 0:
         sys.exit(f"compare_model.py: {' '.join(map(str, arguments))} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -59,15 +63,18 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--sizes", nargs="+", default=SIZES)
+    parser.add_argument("--measure", choices=("host", "off"), default="host")
     options = parser.parse_args()
     tutti = options.build / "bin" / "tutti"
     errors, regrets = [], []
     print("| collective | ranks | bytes | chosen | predicted, us | measured, us | fastest | its time, us | regret, % |")
     print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
+        VARIABLES.update(TUTTI_CACHE=str(pathlib.Path(folder) / "cache"), TUTTI_MEASURE=options.measure)
         for collective in COLLECTIVES:
             for ranks in options.ranks:
-                for size in SIZES:
+                for size in options.sizes:
                     predicted = candidates(tutti, collective, ranks, size)
                     times = {name: [] for name in predicted}
                     for _ in range(options.rounds):

@@ -39,7 +39,7 @@ struct SurveyedRanks {
 class HostSurvey {
  public:
   /// No longer messages are measured once it is used up; what has begun is ended.
-  static constexpr uint64_t kTimeNs = 4'000'000;
+  static constexpr uint64_t kTimeNs = 6'000'000;
   static constexpr uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
 
   /// Both are kept by reference.
@@ -60,7 +60,7 @@ class HostSurvey {
   Status wait(int peer, const std::function<bool(const Words&)>& has_come);
   Status meet();
   Result<double> add_up(double mine);
-  Status steps(double& best_ns);
+  Status steps(double& median_ns);
   Status row(double& best_ns);
   Status staged(uint64_t bytes);
   Status single(uint64_t bytes);
