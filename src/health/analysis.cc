@@ -159,12 +159,21 @@ std::vector<CommunicatorHealth> analyse(const std::vector<RankRecorder>& recorde
       health.ranks = joined.ranks;
       for (const auto& [rank, recorder] : joined.by_rank) health.present.push_back(rank);
       for (const AlignedCall& call : joined.calls) health.calls += call.by_rank.size() > 1 ? 1 : 0;
-      for (auto find : {find_mismatches, find_missing}) {
-        for (HealthVerdict& one : find(joined)) health.verdicts.push_back(std::move(one));
+      health.verdicts = find_mismatches(joined);
+      bool explained = !health.verdicts.empty();
+      for (HealthVerdict& one : find_missing(joined)) {
+        // Those of another host may be fine: the others are judged without them.
+        explained = explained || !one.evidence.empty();
+        health.verdicts.push_back(std::move(one));
       }
-      if (health.verdicts.empty()) health.verdicts = find_hangs(joined, rules);
+      if (!explained) {
+        for (HealthVerdict& one : find_hangs(joined, rules)) {
+          explained = true;
+          health.verdicts.push_back(std::move(one));
+        }
+      }
       for (HealthVerdict& one : find_slow(joined, rules, health)) {
-        if (health.verdicts.empty()) health.verdicts.push_back(std::move(one));
+        if (!explained) health.verdicts.push_back(std::move(one));
       }
     }
     all.push_back(std::move(health));

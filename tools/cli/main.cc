@@ -10,6 +10,7 @@
 #include "tools/cli/arguments.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/health.h"
 #include "tools/cli/plan.h"
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
@@ -46,6 +47,7 @@ constexpr Command kCommands[] = {
     {"tune", tune_main, "what the pieces of calls on devices cost here, as a model"},
     {"sim", sim_main, "a collective on a cluster that is not here, simulated"},
     {"plan", plan_main, "where which parallelism of a training job goes on a cluster"},
+    {"health", health_main, "watch the communicators of this host; counters for Prometheus"},
     {"sweep", sweep_main, "which hosts are slow at communicating, measured by pairs"},
     {"spares", spares_main, "how many spares a large job should have"},
     {"run", run_main, "start a program of NCCL on Tutti"},
