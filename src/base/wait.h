@@ -61,6 +61,28 @@ class Stay {
 // tidy: allow mutable (what a thread knows of its processor outlasts its waits)
 inline constinit thread_local uint32_t naps_left = 0;
 
+/// How many naps the next yield that lasts for long is followed by, and how many yields in a row
+/// have been short. One that was long by chance, as where a peer came late, costs few naps; where
+/// others compute, each is, and the naps become many.
+struct NapHabit {
+  static constexpr uint32_t kFewest = 4, kMost = 128;  // 128 take some ten milliseconds
+  static constexpr uint32_t kForgets = 64;             // short yields in a row
+  uint32_t naps = kFewest;
+  uint32_t short_yields = 0;
+
+  void yielded_shortly() {
+    if (++short_yields >= kForgets) naps = kFewest;
+  }
+  uint32_t yielded_for_long() {
+    const uint32_t now = naps;
+    naps = naps * 4 < kMost ? naps * 4 : kMost;
+    short_yields = 0;
+    return now;
+  }
+};
+// tidy: allow mutable (as naps_left)
+inline constinit thread_local NapHabit nap_habit;
+
 class Backoff {
  public:
   explicit Backoff(uint32_t spins) : spins_(spins) {}
@@ -91,13 +113,13 @@ class Backoff {
   static void yield() {
     const uint64_t before_ns = monotonic_ns();
     sched_yield();
-    if (monotonic_ns() - before_ns > kLongYieldNs) naps_left = kNapsInCompany;
+    if (monotonic_ns() - before_ns <= kLongYieldNs) return nap_habit.yielded_shortly();
+    naps_left = nap_habit.yielded_for_long();
   }
 
   // Longer than peers take to copy what they have in hand, shorter than the scheduler's turns.
   static constexpr uint64_t kLongYieldNs = 500'000;
-  static constexpr uint32_t kNapsInCompany = 128;  // some ten milliseconds
-  static constexpr uint64_t kLongSpin = 1 << 16;   // polls between two looks at what is rare
+  static constexpr uint64_t kLongSpin = 1 << 16;  // polls between two looks at what is rare
   static constexpr uint64_t kYields = 4000;
 
   uint64_t spins_;

@@ -69,6 +69,18 @@ TEST(Backoff, NapsInsteadOfYieldsWhereOthersTakeTheProcessorForLong) {
   EXPECT_EQ(yields, 2);
 }
 
+TEST(Backoff, TakesFewNapsAfterOneLongYieldAndManyWhereAllAreLong) {
+  nap_habit = NapHabit();
+  EXPECT_EQ(nap_habit.yielded_for_long(), 4u);
+  EXPECT_EQ(nap_habit.yielded_for_long(), 16u);
+  for (uint32_t i = 1; i < NapHabit::kForgets; ++i) nap_habit.yielded_shortly();
+  EXPECT_EQ(nap_habit.yielded_for_long(), 64u);
+  EXPECT_EQ(nap_habit.yielded_for_long(), 128u);
+  EXPECT_EQ(nap_habit.yielded_for_long(), 128u);
+  for (uint32_t i = 0; i < NapHabit::kForgets; ++i) nap_habit.yielded_shortly();
+  EXPECT_EQ(nap_habit.yielded_for_long(), 4u);
+}
+
 TEST(Spins, AreManyOnlyWhereEveryRankHasACoreAndNoPollIsASystemCall) {
   EXPECT_GT(spins_for({.sharing = 2, .cores = 2}), 1000u);
   EXPECT_LT(spins_for({.sharing = 3, .cores = 2}), 10u);

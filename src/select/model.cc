@@ -43,9 +43,10 @@ LinkModel link_of(const Model& model, const group::Level& level, const Crowd& cr
   LinkModel link = link_of(model.costs, level.reach, crowd);
   if (level.reach.map) {
     if (const CrowdTimes* measured = model.crowd_of(crowd.ranks, crowd.cores)) {
-      link.latency_ns = measured->step_ns;
-      link.one_way_ns = measured->one_way_ns;
-      link.message_ns = 0;  // a step has a message for every other rank
+      // A step has a message for every other rank; the rank's own part is not in what was measured.
+      link.latency_ns = measured->step_ns + model.costs.signal_ns;
+      link.one_way_ns = measured->one_way_ns + model.costs.signal_ns;
+      link.message_ns = 0;
       link.rates = rates_of(*measured);
     }
     link.latency_ns += level.latency_ns;
