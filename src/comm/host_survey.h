@@ -47,6 +47,9 @@ class HostSurvey {
 
   /// Equal on all ranks, which all call it.
   Result<select::CrowdTimes> measure();
+  /// Then: calls of one length took very different times, as beside other work, so that the numbers
+  /// are not worth keeping, and say nothing of single copies. Equal on all ranks.
+  bool was_disturbed() const { return was_disturbed_; }
 
  private:
   struct Words;
@@ -73,6 +76,8 @@ class HostSurvey {
   uint64_t frame_bytes_ = 0;
   uint64_t met_ = 0, slices_ = 0, told_ = 0;
   uint32_t sums_ = 0;
+  bool is_disturbed_ = false;  // of this rank, so far
+  bool was_disturbed_ = false;
   std::byte *send_ = nullptr, *recv_ = nullptr;
 };
 

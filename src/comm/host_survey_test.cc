@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -27,6 +28,7 @@ class Near final : public transport::Link, public transport::Mapped {
   Result<Fd> take_descriptor(int /*descriptor*/) override { return Status::unsupported("no"); }
   Status read(transport::Buffer target, uint64_t source) override {
     ++reads;
+    if (naps && reads % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::memcpy(target.data, reinterpret_cast<const std::byte*>(source), target.bytes);
     return {};
   }
@@ -34,6 +36,7 @@ class Near final : public transport::Link, public transport::Mapped {
 
   std::atomic<int> reads{0};
   bool is_gone = false;
+  bool naps = false;  // now and then
 
  private:
   transport::Capabilities capabilities_;
@@ -41,7 +44,7 @@ class Near final : public transport::Link, public transport::Mapped {
 
 struct Survey {
   explicit Survey(int ranks, uint64_t ring_bytes = kRingBytes)
-      : layout(ring_bytes, 64 << 10, ranks) {
+      : layout(ring_bytes, 64 << 10, ranks), disturbed(static_cast<size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) {
       memory.push_back(std::make_unique<Room>(layout.bytes()));
       peers.push_back({exec::ArenaView(memory.back()->begin(), layout), &link, nullptr, &link});
@@ -56,7 +59,10 @@ struct Survey {
                             .reads = reads,
                             .ring_bytes = layout.ring_bytes,
                             .name_of = [](int of) { return "rank " + std::to_string(of); }};
-    return HostSurvey(all, patience).measure();
+    HostSurvey survey(all, patience);
+    Result<select::CrowdTimes> found = survey.measure();
+    disturbed[static_cast<size_t>(rank)] = survey.was_disturbed() ? 1 : 0;
+    return found;
   }
 
   std::vector<select::CrowdTimes> of_all(bool reads) const {
@@ -90,6 +96,7 @@ struct Survey {
   exec::ArenaLayout layout;
   std::vector<std::unique_ptr<Room>> memory;
   mutable Near link;
+  mutable std::vector<char> disturbed;  // by rank
   std::vector<exec::Peer> peers;
 };
 
@@ -106,8 +113,9 @@ TEST(HostSurvey, AllRanksFindTheSame) {
     EXPECT_EQ(found[0].copies[0].bytes, static_cast<double>(HostSurvey::kLeastBytes));
     for (const select::CopyTimes& copy : found[0].copies) {
       EXPECT_GT(copy.staged_ns, 0);
-      EXPECT_GT(copy.single_ns, 0);
+      EXPECT_EQ(copy.single_ns > 0, !survey.disturbed[0]);
     }
+    EXPECT_EQ(survey.disturbed, std::vector<char>(survey.peers.size(), survey.disturbed[0]));
     EXPECT_GT(survey.link.reads, 0);
   }
 }
@@ -116,6 +124,14 @@ TEST(HostSurvey, NobodyReadsWhereThatIsRefused) {
   const Survey survey(2);
   EXPECT_EQ(survey.of_all(false)[0].copies[0].single_ns, 0);
   EXPECT_EQ(survey.link.reads, 0);
+}
+
+// Two rows of calls wait for a nap, and the one between them does not.
+TEST(HostSurvey, WhatIsDisturbedSaysNothingOfSingleCopies) {
+  Survey survey(2);
+  survey.link.naps = true;
+  EXPECT_EQ(survey.of_all(true)[1].copies[0].single_ns, 0);
+  EXPECT_EQ(survey.disturbed, std::vector<char>(2, 1));
 }
 
 // The least that TUTTI_RING_BYTES allows.

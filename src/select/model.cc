@@ -39,6 +39,23 @@ LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
           .moved_ns_per_byte = costs.local_us_per_mb * kNsPerByte};
 }
 
+namespace {
+
+// Longer calls than were measured leave the caches: from so many bytes on a byte costs what it does
+// in memory, and both ways of copying become slower alike.
+std::vector<CopyRate> rates_of_all_sizes(const CrowdTimes& crowd, const RankCosts& costs) {
+  constexpr double kMemoryBytes = 32 << 20;
+  std::vector<CopyRate> rates = rates_of(crowd);
+  if (rates.empty() || rates.back().moved >= kMemoryBytes) return rates;
+  const CopyRate last = rates.back();
+  const double slower = std::max(1.0, costs.copy_ns_per_byte / last.staged_ns_per_byte);
+  rates.push_back(
+      {kMemoryBytes, slower * last.staged_ns_per_byte, slower * last.single_ns_per_byte});
+  return rates;
+}
+
+}  // namespace
+
 LinkModel link_of(const Model& model, const group::Level& level, const Crowd& crowd) {
   LinkModel link = link_of(model.costs, level.reach, crowd);
   if (level.reach.map) {
@@ -47,7 +64,7 @@ LinkModel link_of(const Model& model, const group::Level& level, const Crowd& cr
       link.latency_ns = measured->step_ns + model.costs.signal_ns;
       link.one_way_ns = measured->one_way_ns + model.costs.signal_ns;
       link.message_ns = 0;
-      link.rates = rates_of(*measured);
+      link.rates = rates_of_all_sizes(*measured, model.costs);
     }
     link.latency_ns += level.latency_ns;
     return link;
