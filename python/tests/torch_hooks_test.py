@@ -47,7 +47,25 @@ def ddp(rank, options):
     return train(model, rank)
 
 
+def ddp_fails(rank):
+    """Rank 1 has another communicator aborted under the hook's feet; both hear of it."""
+    model = tt.ddp(nn.parallel.DistributedDataParallel(network()))
+    train(model, rank, 1)
+    if rank == 1:
+        for one in list(tutti._communicator._open):
+            one.abort()
+    try:
+        train(model, rank, 2)
+    except RuntimeError as error:
+        return str(error)
+
+
 class Ddp(unittest.TestCase):
+    def test_a_failed_sum_is_an_error_of_the_backward_pass(self):
+        alive, aborted = torch_ranks.run(ddp_fails, 2)
+        self.assertIn("rank 1", alive)
+        self.assertIn("closed", aborted)
+
     def test_losses_are_those_of_ddp(self):
         for ranks, options in ((2, {}), (2, {"deterministic": True})):  # with two there is one order
             plain = torch_ranks.run(ddp, ranks, None)

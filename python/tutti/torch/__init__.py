@@ -6,7 +6,7 @@ Every part takes a `group`: a process group of torch.distributed with whatever b
 one), or a tutti.Communicator.
 """
 
-from tutti.torch import context, pipelines, ragged
+from tutti.torch import backend, context, pipelines, ragged
 from tutti.torch._groups import communicator, communicators, device_mesh
 from tutti.torch.context import ContextAttention
 from tutti.torch.experts import MixtureOfExperts, TokenSwitch
@@ -16,6 +16,8 @@ from tutti.torch.movers import Exchange, Sums, ragged_all_gather, ragged_reduce_
 from tutti.torch.pipelines import schedule
 from tutti.torch.ragged import checkpoint_state, ragged_fsdp
 
+backend.register_if_alone()
+
 __all__ = ["ContextAttention", "Exchange", "LeafGradients", "MixtureOfExperts", "Sums", "TokenSwitch",
-           "checkpoint_state", "communicator", "communicators", "context", "ddp", "device_mesh", "fsdp2",
+           "backend", "checkpoint_state", "communicator", "communicators", "context", "ddp", "device_mesh", "fsdp2",
            "pipelines", "ragged", "ragged_all_gather", "ragged_fsdp", "ragged_reduce_scatter", "schedule"]

@@ -21,17 +21,16 @@ class _Worker:
         threading.Thread(target=self._serve, name="tutti gradients", daemon=True).start()
 
     def submit(self, call):
-        future = torch.futures.Future()
-        self._work.put((call, future))
-        return future
+        """A future of call(communicator). What raises in a callback is an error to PyTorch's own code; an
+        exception that is set would be a value to it."""
+        turn = torch.futures.Future()
+        done = turn.then(lambda _: call(self.comm))
+        self._work.put(turn)
+        return done
 
     def _serve(self):
         while True:
-            call, future = self._work.get()
-            try:
-                future.set_result(call(self.comm))
-            except BaseException as failure:  # noqa: BLE001  (whoever waits for the bucket raises it)
-                future.set_exception(failure)
+            self._work.get().set_result(None)  # runs the call, here
 
 
 def ddp(model, group=None, *, deterministic=False, wire=None):
