@@ -1,14 +1,12 @@
 #include "transports/shm/shm.h"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/transport/door/call.h"
-#include "src/transport/door/gate.h"
 #include "src/transport/door/handshake.h"
+#include "src/transport/door/meeting.h"
 #include "transports/shm/card.h"
 #include "transports/shm/link.h"
 #include "transports/shm/local_socket.h"
@@ -16,22 +14,12 @@
 namespace tutti::transports::shm {
 namespace {
 
-transport::door::Identity identity(const transport::Member& member, int peer) {
-  transport::door::Identity self;
-  self.rank = member.rank;
-  self.peer = peer;
-  self.communicator = member.communicator;
-  self.epoch = member.epoch;
-  self.purpose = transport::door::purpose_of("shm");
-  return self;
-}
-
 class Shm final : public transport::Transport {
  public:
   Shm(const transport::Member& member, const ShmCard& card, KeptFd listener)
       : member_(member),
         card_(card),
-        gate_(std::move(listener), member.key, identity(member, -1), check_user) {}
+        meeting_(std::move(listener), member, transport::door::purpose_of("shm"), check_user) {}
 
   std::string_view name() const override { return "shm"; }
   std::string card() const override { return card_.write(); }
@@ -59,52 +47,27 @@ class Shm final : public transport::Transport {
                                       " has no shared memory with rank " +
                                       std::to_string(member_.rank));
     }
-    Connection connection =
-        member_.rank < peer ? call(peer, *card, patience) : await(peer, patience);
-    if (!connection.ok()) return explain(connection.status(), peer, *card);
-    return std::unique_ptr<transport::Link>(std::move(connection).value());
-  }
-
- private:
-  using Connection = Result<std::unique_ptr<ShmLink>>;
-
-  Connection call(int peer, const ShmCard& card, const Patience& patience) const {
     const auto dial = [&]() -> Result<KeptFd> {
-      Result<KeptFd> fd = dial_locally(card.socket, patience);
+      Result<KeptFd> fd = dial_locally(card->socket, patience);
       if (!fd.ok()) return fd;
       // The listener's user: nobody else may stand in for the peer, not even to see a hello.
       if (Status status = check_user(fd.value().get()); !status.ok()) return status;
       return fd;
     };
-    Result<KeptFd> fd =
-        transport::door::pass_gate(dial, member_.key, identity(member_, peer), patience);
-    if (!fd.ok()) return fd.status();
-    return introduce(std::move(fd).value(), peer, patience);
+    const auto introduce = [&](KeptFd fd, int rank) -> Result<std::unique_ptr<transport::Link>> {
+      PeerProcess process;
+      process.rank = rank;
+      process.host_id = card_.host_id;
+      auto link = ShmLink::introduce(std::move(fd), process, *member_.arena, patience);
+      if (!link.ok()) return link.status();
+      return std::unique_ptr<transport::Link>(std::move(link).value());
+    };
+    auto link = meeting_.meet(peer, dial, introduce, patience);
+    if (!link.ok()) return explain(link.status(), peer, *card);
+    return link;
   }
 
-  /// A caller is served at once, even if another rank is awaited: callers may be waiting for each
-  /// other in a circle. Their links are kept until they are asked for.
-  Connection await(int peer, const Patience& patience) {
-    while (!early_.contains(peer)) {
-      Result<transport::door::Gate::AdmittedCaller> caller = gate_.next(patience);
-      if (!caller.ok()) return caller.status();
-      const int rank = caller.value().rank;
-      if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
-      Connection link = introduce(std::move(caller.value().fd), rank, patience);
-      // A caller that died meanwhile is its own connect()'s error.
-      if (!link.ok() && rank == peer) return link;
-      if (link.ok()) early_[rank] = std::move(link).value();
-    }
-    return std::move(early_.extract(peer).mapped());
-  }
-
-  Connection introduce(KeptFd fd, int rank, const Patience& patience) const {
-    PeerProcess peer;
-    peer.rank = rank;
-    peer.host_id = card_.host_id;
-    return ShmLink::introduce(std::move(fd), peer, *member_.arena, patience);
-  }
-
+ private:
   Status explain(const Status& reason, int peer, const ShmCard& card) const {
     std::string text = "rank " + std::to_string(member_.rank) + " has no shared memory with rank " +
                        std::to_string(peer) + " (process " + std::to_string(card.process) +
@@ -119,8 +82,7 @@ class Shm final : public transport::Transport {
 
   const transport::Member& member_;
   const ShmCard card_;
-  transport::door::Gate gate_;
-  std::map<int, std::unique_ptr<ShmLink>> early_;
+  transport::door::Meeting meeting_;
 };
 
 }  // namespace

@@ -1,0 +1,45 @@
+#include "src/transport/door/meeting.h"
+
+#include <utility>
+
+#include "src/transport/door/call.h"
+
+namespace tutti::transport::door {
+
+Identity Meeting::identity(const Member& member, int peer, Purpose purpose) {
+  Identity self;
+  self.rank = member.rank;
+  self.peer = peer;
+  self.communicator = member.communicator;
+  self.epoch = member.epoch;
+  self.purpose = purpose;
+  return self;
+}
+
+Meeting::Meeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet)
+    : member_(member),
+      purpose_(purpose),
+      gate_(std::move(listener), member.key, identity(member, -1, purpose), std::move(vet)) {}
+
+Meeting::MadeLink Meeting::meet(int peer, const Dial& dial, const Introduce& introduce,
+                                const Patience& patience) {
+  if (member_.rank > peer) return await(peer, introduce, patience);
+  Result<KeptFd> socket = pass_gate(dial, member_.key, identity(member_, peer, purpose_), patience);
+  if (!socket.ok()) return socket.status();
+  return introduce(std::move(socket).value(), peer);
+}
+
+Meeting::MadeLink Meeting::await(int peer, const Introduce& introduce, const Patience& patience) {
+  while (!early_.contains(peer)) {
+    Result<Gate::AdmittedCaller> caller = gate_.next(patience);
+    if (!caller.ok()) return caller.status();
+    const int rank = caller.value().rank;
+    if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
+    MadeLink link = introduce(std::move(caller.value().fd), rank);
+    if (!link.ok() && rank == peer) return link;
+    if (link.ok()) early_[rank] = std::move(link).value();
+  }
+  return std::move(early_.extract(peer).mapped());
+}
+
+}  // namespace tutti::transport::door
