@@ -106,7 +106,10 @@ uint64_t Membership::link_descriptors() const {
 void Membership::close_unused_transports() {
   std::vector<bool> used(transports_.size() + 1, false);
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) used[way_to(peer)] = true;
+    if (peer == rank()) continue;
+    const size_t way = way_to(peer);
+    used[way] = true;
+    if (way == transports_.size()) unreached_[peer] = why_unreached(peer);
   }
   for (size_t way = transports_.size(); way-- > 0;) {
     if (used[way]) continue;
@@ -304,13 +307,28 @@ Status Membership::look_for(int peer) const {
                               " gave up while ranks connected, or has ended; see there");
 }
 
+// A sentence for each transport that one of the two cannot use at all.
+std::string Membership::why_unreached(int peer) const {
+  std::string text;
+  for (size_t i = 0; i < transports_.size(); ++i) {
+    for (const int of : {rank(), peer}) {
+      const std::string reason = transports_[i]->absence(cards_[static_cast<size_t>(of)][i]);
+      if (reason.empty()) continue;
+      text += "; " + std::string(transports_[i]->name()) + " at rank " + std::to_string(of) + ": " +
+              reason;
+    }
+  }
+  return text;
+}
+
 Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];
   const size_t way = way_to(peer);
   if (way == transports_.size()) {
     return Status::system_error("no transport reaches rank " + std::to_string(peer) + " on " +
-                                profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
+                                profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID" +
+                                unreached_[peer]);
   }
   transport::Transport& transport = *transports_[way];
   Result<std::unique_ptr<transport::Link>> link =

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -116,6 +117,7 @@ class Membership {
   /// Whether a rank of this host that does not connect still means to.
   Status look_for(int peer) const;
   size_t way_to(int peer) const;
+  std::string why_unreached(int peer) const;
   void close_unused_transports();
   Status connect_streams();
   Status await_domain();
@@ -127,6 +129,7 @@ class Membership {
   transport::Arena arena_;
   std::vector<int> served_;  // descriptors of transports that the watch has
   std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::map<int, std::string> unreached_;  // peers that no transport reaches, and what may be why
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;

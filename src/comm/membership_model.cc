@@ -56,8 +56,13 @@ Status Membership::find_levels() {
   std::vector<std::vector<std::string>> neighborhoods;
   std::vector<group::Level> levels;
   for (size_t i = 0; i < transports_.size(); ++i) {
-    std::vector<std::string>& texts = neighborhoods.emplace_back();
+    std::vector<std::string> texts;
     for (const auto& card : cards_) texts.push_back(transports_[i]->neighborhood(card[i]));
+    // It connects nobody, such as cards that no host has.
+    if (std::all_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); })) {
+      continue;
+    }
+    neighborhoods.push_back(std::move(texts));
     const bool maps = transports_[i]->maps_memory();
     group::Level& level = levels.emplace_back();
     level.name = name_of_level(*transports_[i], levels);

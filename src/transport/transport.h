@@ -266,9 +266,16 @@ class Transport {
   virtual std::string neighborhood(std::string_view card) const {
     return reaches(card) ? "all" : std::string();
   }
+  /// Why the rank of that card reaches nobody by this transport, in one sentence: it has no card of
+  /// hardware, or may not use it. Empty: it may reach others.
+  virtual std::string absence(std::string_view card) const {
+    (void)card;
+    return {};
+  }
   /// Whether its links are mapped: all of them or none.
   virtual bool maps_memory() const { return false; }
-  /// The name of the level of ranks that this transport connects: "process", "host", "network".
+  /// The name of the level of ranks that this transport connects: "process", "host", "network",
+  /// "rdma".
   virtual std::string_view level() const = 0;
   /// The most that a link holds: room for them is made before links are.
   virtual size_t descriptors_per_link() const = 0;
