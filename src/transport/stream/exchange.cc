@@ -88,6 +88,7 @@ void FrameExchange::aim(const Channel& channel, const Message& posted) {
     if (!place) return;
     places[i] = *place;
   }
+  aimed_at_[channel.id.communicator] = channel.id.epoch;
   FrameHeader header;
   header.type = FrameType::kTarget;
   header.channel = channel.id;
@@ -196,7 +197,9 @@ void FrameExchange::end_epoch(transport::EpochId epoch) {
 
 bool FrameExchange::has_let_go(transport::EpochId epoch) const {
   if (faulty()) return true;
-  const bool is_written = memory_ != nullptr && !channels_.is_seen(epoch);
+  const auto aimed = aimed_at_.find(epoch.communicator);
+  const bool has_targets = aimed != aimed_at_.end() && aimed->second == epoch.epoch;
+  const bool is_written = has_targets && !channels_.is_seen(epoch);
   return !is_written && !outbound_.writes_of(epoch) && !reads_output(epoch);
 }
 

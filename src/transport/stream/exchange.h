@@ -119,7 +119,8 @@ class FrameExchange {
   Outbound outbound_{pool_, sent_};
   Regions regions_{outbound_, pool_, received_};
   Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
-  std::map<uint64_t, Trouble> troubles_;  // by communicator
+  std::map<uint64_t, Trouble> troubles_;   // by communicator
+  std::map<uint64_t, uint32_t> aimed_at_;  // by communicator: its last epoch that has targets here
   bool urgent_ = false;
   Status fault_;
 };
