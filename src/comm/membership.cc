@@ -307,20 +307,6 @@ Status Membership::look_for(int peer) const {
                               " gave up while ranks connected, or has ended; see there");
 }
 
-// A sentence for each transport that one of the two cannot use at all.
-std::string Membership::why_unreached(int peer) const {
-  std::string text;
-  for (size_t i = 0; i < transports_.size(); ++i) {
-    for (const int of : {rank(), peer}) {
-      const std::string reason = transports_[i]->absence(cards_[static_cast<size_t>(of)][i]);
-      if (reason.empty()) continue;
-      text += "; " + std::string(transports_[i]->name()) + " at rank " + std::to_string(of) + ": " +
-              reason;
-    }
-  }
-  return text;
-}
-
 Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];

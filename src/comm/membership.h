@@ -89,6 +89,12 @@ class Membership {
   bool single_copy() const { return single_copy_; }
   /// Why not, for people: the two ranks that may not read each other's memory. Empty: they all may.
   std::string why_no_single_copy() const;
+
+  /// Memory that calls will often use, for the transports whose hardware has to know of it
+  /// (transport::Transport::announce); one that cannot is warned of, and copies. `owner` keeps the
+  /// memory, and what this returns keeps both.
+  std::shared_ptr<const void> announce(transport::Buffer memory,
+                                       std::shared_ptr<const void> owner) const;
   bool has_streams() const { return has_streams_; }
   int domain_size() const { return domain_size_; }
   /// How many processors the ranks of this host have together, equal on all of them.

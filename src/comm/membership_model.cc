@@ -1,5 +1,5 @@
-// The parts of Membership about the network: the levels of the group, and how its ranks come to one
-// model.
+// The parts of Membership about the network: the levels of the group, how its ranks come to one
+// model, and what its transports say and are told.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -106,6 +106,42 @@ Status Membership::add_cluster_levels(std::vector<group::Level>& levels) {
   }
   for (group::Level& level : divided.value()) levels.push_back(std::move(level));
   return {};
+}
+
+// A sentence for each transport that one of the two cannot use at all.
+std::string Membership::why_unreached(int peer) const {
+  std::string text;
+  for (size_t i = 0; i < transports_.size(); ++i) {
+    for (const int of : {rank(), peer}) {
+      const std::string reason = transports_[i]->absence(cards_[static_cast<size_t>(of)][i]);
+      if (reason.empty()) continue;
+      text += "; " + std::string(transports_[i]->name()) + " at rank " + std::to_string(of) + ": " +
+              reason;
+    }
+  }
+  return text;
+}
+
+std::shared_ptr<const void> Membership::announce(transport::Buffer memory,
+                                                 std::shared_ptr<const void> owner) const {
+  struct AnnouncedMemory {
+    std::shared_ptr<const void> owner;
+    std::vector<std::shared_ptr<const void>> announcements;  // these end before it
+  };
+  auto announced = std::make_shared<AnnouncedMemory>();
+  announced->owner = std::move(owner);
+  if (memory.bytes == 0) return announced;
+  for (const auto& transport : transports_) {
+    Result<std::shared_ptr<const void>> told = transport->announce(memory);
+    if (told.ok()) {
+      announced->announcements.push_back(std::move(told).value());
+    } else {
+      options_.env->log->warning(
+          "rank {}: messages by {} from and to registered memory are copied: {}", self_.rank,
+          transport->name(), told.status().message());
+    }
+  }
+  return announced;
 }
 
 }  // namespace tutti::comm

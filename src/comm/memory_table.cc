@@ -87,6 +87,7 @@ Result<uint64_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& g
   made.bytes = mine.bytes;
   made.owner = mine.owner;
   if (fit.ok()) fit = map(made, texts.value());
+  if (fit.ok() && well) made.owner = membership_.announce({mine.base, mine.bytes}, mine.owner);
   const Status mapped = well ? fit : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
   const Result<std::vector<std::string>> outcomes = gather(outcome_of(mapped));

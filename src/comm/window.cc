@@ -118,7 +118,7 @@ void Window::expose(const WindowMemory& mine) {
   WindowPart& own = parts_[rank_];
   own.bytes = mine.bytes;
   own.memory = mine.base;
-  own.owner = mine.owner;
+  own.owner = members_.announce({mine.base, mine.bytes}, mine.owner);  // before it is exposed
   own.region = region_;
   own.thread = true;
   own.board = PartBoard(memory_of_board_.data());

@@ -286,6 +286,14 @@ class Transport {
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
                                                 const Patience& patience) = 0;
 
+  /// Tells the hardware of memory that calls will often use, so that peers write to it, and it is
+  /// read, without a copy. It stays so for as long as what this returns lives, which goes before
+  /// the memory does, and after every call that may use it. Null: there is nothing to tell.
+  virtual Result<std::shared_ptr<const void>> announce(Buffer memory) {
+    (void)memory;
+    return std::shared_ptr<const void>();
+  }
+
   /// Where links connect at their first use, somebody must let peers in and call them: serve(),
   /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must,
   /// or the process's endpoint does.
