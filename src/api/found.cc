@@ -69,6 +69,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   if (!chosen.ok()) return chosen.status();
   self.bind_address = chosen.value().address.text();
   self.keepalive_ns = environment.keepalive_ns;
+  self.rdma = environment.rdma;
   process.env().log->info(
       "rank {} of {} on host {}: ranks of other hosts reach it at {} ({}); TUTTI_SOCKET_IFNAME "
       "chooses another interface",

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/rdma_settings.h"
 #include "src/base/status.h"
 
 namespace tutti {
@@ -115,6 +116,8 @@ struct Config {
   // Sockets.
   std::string socket_ifname;
   SocketFamily socket_family = SocketFamily::kAny;
+
+  RdmaSettings rdma;
 
   // The drop-in: what it says it is; how it makes communicators whatever their configuration says.
   int nccl_version = 23007;

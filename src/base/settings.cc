@@ -6,6 +6,7 @@
 
 #include "src/base/config.h"
 #include "src/base/key_file.h"
+#include "src/base/rdma_values.h"
 #include "src/base/setting_values.h"
 #include "src/base/words.h"
 
@@ -292,8 +293,9 @@ constexpr Setting kSettings[] = {
     {"TUTTI_PORT", "", "", "1 to 65535",
      "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
      show_port},
-    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm and tcp, each once",
-     "Only these transports may be used: of threads, of processes of one host, of several hosts",
+    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm, verbs and tcp, each once",
+     "Only these transports may be used: of threads, of processes of one host, of several hosts by "
+     "RDMA, of several hosts by sockets",
      take_transports, show_transports},
     {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
      "Ranks of one host share no memory and use sockets, as those of several do",
@@ -413,6 +415,32 @@ constexpr Setting kSettings[] = {
     {"TUTTI_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "any, ipv4, ipv6 (AF_INET, AF_INET6)",
      "The kind of network addresses that are used", take_socket_family,
      [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
+    {"TUTTI_NCCL_IB_DISABLE", "NCCL_IB_DISABLE", "", kSwitchWords, "RDMA cards are not used",
+     take_no_rdma, [](const Config& c) { return show_switch(!c.rdma.allowed); }},
+    {"TUTTI_RDMA_DEVICES", "NCCL_IB_HCA", "",
+     "mlx5_0,mlx5_1:1 (cards, or ports; prefixes), =mlx5_0 (exact), ^mlx5_2 (all but these)",
+     "The ports of RDMA cards that may be used; of several a rank uses one that is near to it",
+     take_rdma_devices, [](const Config& c) { return show_text(c.rdma.devices); }},
+    {"TUTTI_RDMA_GID_INDEX", "NCCL_IB_GID_INDEX", "", "0 to 255",
+     "The address of the port that is used, by its index; default: the first of RoCE version 2, "
+     "IPv4 before IPv6",
+     take_rdma_gid_index,
+     [](const Config& c) {
+       return c.rdma.gid_index < 0 ? show_text("") : std::to_string(c.rdma.gid_index);
+     }},
+    {"TUTTI_RDMA_FABRIC", "", "", "at most 64 letters, digits, _ and -",
+     "Ranks reach each other by RDMA only where this is equal: for hosts whose cards are not in "
+     "one network",
+     take_rdma_fabric, [](const Config& c) { return show_text(c.rdma.fabric); }},
+    {"TUTTI_RDMA_TIMEOUT", "NCCL_IB_TIMEOUT", "", "1 to 31",
+     "An RDMA card repeats what the peer's has not acknowledged after 4.096 us * 2^this",
+     take_rdma_timeout, [](const Config& c) { return std::to_string(c.rdma.timeout); }},
+    {"TUTTI_RDMA_RETRIES", "NCCL_IB_RETRY_CNT", "", "0 to 6 (7 is for ever with some cards)",
+     "So often it does, then the connection has failed", take_rdma_retries,
+     [](const Config& c) { return std::to_string(c.rdma.retries); }},
+    {"TUTTI_RDMA_TRAFFIC_CLASS", "NCCL_IB_TC", "", "0 to 255",
+     "The traffic class of RDMA packets, for networks that keep them apart",
+     take_rdma_traffic_class, [](const Config& c) { return std::to_string(c.rdma.traffic_class); }},
     {"TUTTI_NCCL_VERSION", "", "", "20900 to 99999: major * 10000 + minor * 100 + patch",
      "The version that libnccl.so.2 says it is, for programs that ask for one", take_nccl_version,
      [](const Config& c) { return std::to_string(c.nccl_version); }},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/member_id.h"
+#include "src/base/rdma_settings.h"
 #include "src/transport/arena.h"
 
 namespace tutti::transport {
@@ -36,6 +37,7 @@ struct Member {
   // acknowledge nothing until it is taken for gone.
   std::string bind_address;
   uint64_t keepalive_ns = ~uint64_t{0};
+  RdmaSettings rdma;
 };
 
 }  // namespace tutti::transport

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/software_verbs/software_verbs.h"
 #include "tests/support/nap.h"
 
 namespace tutti::transport {
@@ -160,6 +161,31 @@ std::unique_ptr<Crew> TransportTest::streaming(int ranks) {
   if (crew == nullptr || crew->link(0, 1).stream() != nullptr) return crew;
   [&] { GTEST_SKIP() << GetParam().name << " has no streams"; }();
   return nullptr;
+}
+
+namespace {
+
+constexpr registry::TransportEntry kSoftware[] = {{"verbs", &software_verbs::make}};
+
+bool lacks_hardware(const registry::TransportEntry& entry) {
+  transport::Arena arena;
+  transport::Member member = make_member(0, 2, Distance::kHosts);
+  member.arena = &arena;
+  const auto made = entry.make(member);
+  return made.ok() && !made.value()->absence(made.value()->card()).empty();
+}
+
+}  // namespace
+
+std::vector<registry::TransportEntry> transports_here() {
+  std::vector<registry::TransportEntry> entries;
+  for (const registry::TransportEntry& entry : registry::transports()) {
+    entries.push_back(entry);
+    for (const registry::TransportEntry& software : kSoftware) {
+      if (software.name == entry.name && lacks_hardware(entry)) entries.back() = software;
+    }
+  }
+  return entries;
 }
 
 std::string name_of(const testing::TestParamInfo<registry::TransportEntry>& info) {

@@ -82,7 +82,7 @@ class Shm final : public transport::Transport {
 
   const transport::Member& member_;
   const ShmCard card_;
-  transport::door::Meeting meeting_;
+  transport::door::LinkMeeting meeting_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace tutti::transport::door {
 
-Identity Meeting::identity(const Member& member, int peer, Purpose purpose) {
+Identity LinkMeeting::identity(const Member& member, int peer, Purpose purpose) {
   Identity self;
   self.rank = member.rank;
   self.peer = peer;
@@ -16,20 +16,21 @@ Identity Meeting::identity(const Member& member, int peer, Purpose purpose) {
   return self;
 }
 
-Meeting::Meeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet)
+LinkMeeting::LinkMeeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet)
     : member_(member),
       purpose_(purpose),
       gate_(std::move(listener), member.key, identity(member, -1, purpose), std::move(vet)) {}
 
-Meeting::MadeLink Meeting::meet(int peer, const Dial& dial, const Introduce& introduce,
-                                const Patience& patience) {
+LinkMeeting::MadeLink LinkMeeting::meet(int peer, const Dial& dial, const Introduce& introduce,
+                                        const Patience& patience) {
   if (member_.rank > peer) return await(peer, introduce, patience);
   Result<KeptFd> socket = pass_gate(dial, member_.key, identity(member_, peer, purpose_), patience);
   if (!socket.ok()) return socket.status();
   return introduce(std::move(socket).value(), peer);
 }
 
-Meeting::MadeLink Meeting::await(int peer, const Introduce& introduce, const Patience& patience) {
+LinkMeeting::MadeLink LinkMeeting::await(int peer, const Introduce& introduce,
+                                         const Patience& patience) {
   while (!early_.contains(peer)) {
     Result<Gate::AdmittedCaller> caller = gate_.next(patience);
     if (!caller.ok()) return caller.status();

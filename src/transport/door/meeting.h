@@ -22,7 +22,7 @@
 
 namespace tutti::transport::door {
 
-class Meeting {
+class LinkMeeting {
  public:
   using MadeLink = Result<std::unique_ptr<Link>>;
   /// A socket to the peer's listener, connected or about to be.
@@ -31,7 +31,7 @@ class Meeting {
   using Introduce = std::function<MadeLink(KeptFd socket, int peer)>;
 
   /// `member` outlives it.
-  Meeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet = {});
+  LinkMeeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet = {});
 
   MadeLink meet(int peer, const Dial& dial, const Introduce& introduce, const Patience& patience);
 

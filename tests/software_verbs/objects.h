@@ -1,0 +1,87 @@
+// The objects of the software cards: what stands behind the library's structures.
+//
+// Threads: under Machine::mutex.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/software_verbs/software_verbs.h"
+#include "transports/verbs/functions.h"
+
+namespace tutti::software_verbs {
+
+namespace api = transports::verbs::api;
+
+struct SoftContext : api::ibv_context {
+  std::deque<api::ibv_async_event> events;
+};
+
+struct SoftChannel : api::ibv_comp_channel {};  // its descriptor counts the events to be read
+
+struct SoftQueue : api::ibv_cq {
+  SoftChannel* channel = nullptr;
+  size_t room = 0;
+  bool armed = false;
+  unsigned unacknowledged = 0;
+  std::deque<api::ibv_wc> found;
+};
+
+struct SoftSend {
+  uint64_t name = 0;
+  int operation = 0;
+  uint32_t immediate = 0;
+  uint64_t address = 0;
+  uint32_t key = 0;
+  std::vector<std::byte> bytes;
+};
+
+struct SoftReceive {
+  uint64_t name = 0;
+  api::ibv_sge place{};
+};
+
+struct SoftPair : api::ibv_qp {
+  int state = api::kReset;
+  uint32_t peer = 0;
+  api::ibv_qp_cap room{};
+  std::deque<SoftSend> sends;
+  std::deque<SoftReceive> receives;
+};
+
+struct Machine {
+  std::mutex mutex;
+  std::vector<SoftContext*> contexts;
+  std::map<uint32_t, SoftPair*> pairs;
+  std::map<uint32_t, api::ibv_mr*> registrations;  // by both keys, which are the same
+  uint32_t last_number = 0x100;
+  CardCounts counts;
+  uint64_t sends_until_failure = ~uint64_t{0};
+  int failure = 0;
+  int registration_error = 0;
+  int opening_error = 0;
+  bool broken_queues = false;
+
+  SoftPair* pair(uint32_t number);
+  /// The memory, if the key allows it in this domain.
+  std::byte* memory_of(const api::ibv_pd* domain, uint32_t key, uint64_t address, uint64_t bytes);
+  void complete(SoftPair& pair, api::ibv_wc done, bool is_receive);
+  void stop(SoftPair& pair);
+  /// Sends what can be sent on this pair.
+  void pump(SoftPair& pair);
+  /// And on those whose other end it is.
+  void pump_into(const SoftPair& pair);
+
+ private:
+  bool deliver(SoftPair& pair, const SoftSend& send);
+  int attempt(SoftPair& peer, const SoftSend& send);
+};
+
+Machine& machine();
+
+}  // namespace tutti::software_verbs

@@ -1,0 +1,45 @@
+// The cards that this process has open, and their domains: one for each key, shared by all
+// communicators that have it.
+//
+// Owns:    nothing: adapters and domains live as long as somebody has one.
+// Threads: any; serve() is for one at a time.
+// Errors:  those of Adapter and Domain.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "src/base/poll_set.h"
+#include "src/transport/endpoint.h"
+#include "src/transport/member.h"
+#include "transports/verbs/adapter.h"
+
+namespace tutti::transports::verbs {
+
+class Adapters final : public transport::Endpoint::EndpointPart {
+ public:
+  static Result<std::unique_ptr<Adapters>> create(Equipment equipment);
+
+  /// On the port that is best for this member, for its key.
+  Result<std::shared_ptr<Domain>> domain_for(const transport::Member& member);
+
+  /// Readable when a card has something to tell of itself.
+  int service_fd() const override { return set_->fd(); }
+  void serve() override;
+
+ private:
+  Adapters(Equipment equipment, std::unique_ptr<PollSet> set)
+      : equipment_(std::move(equipment)), set_(std::move(set)) {}
+  Result<std::shared_ptr<Adapter>> adapter_for(const transport::Member& member);
+
+  const Equipment equipment_;
+  const std::unique_ptr<PollSet> set_;
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Adapter>> adapters_;  // by port
+  std::map<std::pair<const Adapter*, transport::JobKey>, std::weak_ptr<Domain>> domains_;
+};
+
+}  // namespace tutti::transports::verbs
