@@ -45,8 +45,8 @@ class Failure final : public diagnosis::Health {
 
   void fail(Status reason, const diagnosis::Cause& cause);
   void abort(Status reason) { fail(std::move(reason), {}); }
-  /// Because the user says so. Needs no memory.
-  void abort() { abort(aborted_); }
+  /// Because the user says so: because of nobody else, whomever a call waits for. Needs no memory.
+  void abort() { fail(aborted_, {membership_.rank(), -1}); }
 
   /// From now on check() aborts once `ordered` is true, which outlives this; null: no more. By the
   /// thread that drives the communicator.

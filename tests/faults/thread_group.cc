@@ -199,6 +199,8 @@ std::string run_group(const GroupOptions& options, Finding& finding,
                       const std::function<void(int rank, Rank&)>& body) {
   Surroundings surroundings;
   surroundings.config.measures_at_start = options.measures;
+  // A fault is planted in calls, and ranks that measure each other make some.
+  surroundings.config.measures_host = !options.tamper;
   Table table(options.ranks);
   // Ranks end together, so that none takes memory away that another still reads.
   std::vector<std::unique_ptr<Rank>> ranks;
