@@ -44,7 +44,8 @@ uint64_t timeout_left(const Patience& patience) {
 // several hosts would have to agree over a network on what each host measures.
 bool Communicator::measures_host() const {
   const Membership& members = *membership_;
-  const bool is_one_host = members.domain_size() == ranks() && ranks() > 1;
+  const bool is_one_host =
+      members.domain_size() == ranks() && ranks() > 1 && ranks() <= HostSurvey::kMostRanks;
   if (!config().measures_host || !is_one_host || members.all_memory()) return false;
   if (model_.is_tuned || options_.model != nullptr) return false;
   return model_.model.crowd_of(ranks(), members.least_cores()) == nullptr;

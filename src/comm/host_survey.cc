@@ -57,6 +57,7 @@ struct HostSurvey::Words {
   alignas(exec::kLineBytes) std::atomic<uint64_t> taken;    // slices out of the others'
   alignas(exec::kLineBytes) std::atomic<uint64_t> send;     // the address of its buffer
   std::array<std::atomic<double>, kSums> numbers;           // each is written once
+  std::array<std::atomic<uint8_t>, kMostRanks> left;        // by the others: they look here no more
   struct alignas(exec::kLineBytes) ShortMessage {
     std::atomic<uint64_t> number;
     std::array<std::byte, kMessageBytes> bytes;
@@ -107,6 +108,23 @@ Status HostSurvey::meet() {
   for (int i = 0; i + 1 < ranks(); ++i) {
     Status status = wait(other(i), [this](const Words& theirs) {
       return theirs.met.load(std::memory_order_acquire) >= met_;
+    });
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+// The first call of whoever goes on overwrites its words, which the others may still wait for.
+Status HostSurvey::leave() {
+  const auto self = static_cast<size_t>(all_.rank);
+  for (int i = 0; i + 1 < ranks(); ++i) {
+    words_of(other(i)).left[self].store(1, std::memory_order_release);
+  }
+  const Words& mine = words_of(all_.rank);
+  for (int i = 0; i + 1 < ranks(); ++i) {
+    const auto peer = static_cast<size_t>(other(i));
+    Status status = wait(other(i), [&](const Words&) {
+      return mine.left[peer].load(std::memory_order_acquire) != 0;
     });
     if (!status.ok()) return status;
   }
@@ -302,7 +320,7 @@ Result<select::CrowdTimes> HostSurvey::measure() {
   for (select::CopyTimes& times : found.copies) {
     if (was_disturbed_) times.single_ns = 0;
   }
-  // Nobody reads frames any more; words are still looked at, and stay.
+  if (Status status = leave(); !status.ok()) return status;
   madvise(frame_of(all_.rank, 0), kFrames * frame_bytes_, MADV_REMOVE);
   return found;
 }

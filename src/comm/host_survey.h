@@ -3,8 +3,9 @@
 // reading the peers' memory (select::CrowdTimes).
 //
 // It runs no plans: calls, their numbers, and what the flight recorder sees of them begin with the
-// user's. Ranks talk by words in the first page of the ring of lane 0, which no call has used yet;
-// behind it lie their frames, whose memory is given back at the end. Whatever is decided, such as
+// user's. Ranks talk by words in the first page of the ring of lane 0, which no call has used yet,
+// and none does before all others have read them for the last time; behind it lie their frames,
+// whose memory is given back at the end. Whatever is decided, such as
 // whether there is time for longer messages, follows from numbers that are the sum over all ranks,
 // so all do the same and end with the same.
 //
@@ -41,6 +42,7 @@ class HostSurvey {
   /// No longer messages are measured once it is used up; what has begun is ended.
   static constexpr uint64_t kTimeNs = 6'000'000;
   static constexpr uint64_t kLeastBytes = 64 << 10, kMostBytes = 4 << 20;
+  static constexpr int kMostRanks = 1024;
 
   /// Both are kept by reference.
   HostSurvey(const SurveyedRanks& ranks, const Patience& patience);
@@ -62,6 +64,7 @@ class HostSurvey {
 
   Status wait(int peer, const std::function<bool(const Words&)>& has_come);
   Status meet();
+  Status leave();
   Result<double> add_up(double mine);
   Status steps(double& median_ns);
   Status row(double& best_ns);

@@ -74,6 +74,8 @@ struct Survey {
             measure(static_cast<int>(rank), reads, Patience(deadline_after(kLimitNs)));
         EXPECT_TRUE(measured.ok()) << measured.status().message();
         if (measured.ok()) found[rank] = measured.value();
+        // The first call of whoever goes on does so while others are still on their way out.
+        std::memset(peers[rank].arena.rings(), 0x7f, layout.ring_bytes);
       });
     }
     for (std::thread& thread : threads) thread.join();
