@@ -239,8 +239,8 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
                                         tuttiComm_t* made, const tuttiConfig_t* config, int flags);
 
-/* Makes an id for tuttiCommGrow(). This process must live until the growth is over. The id is as
- * secret as that of tuttiGetUniqueId(). */
+/* Makes an id for tuttiCommGrow() and for tuttiCommJoin(). This process must live until the growth,
+ * or the edit, is over. The id is as secret as that of tuttiGetUniqueId(). */
 TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id);
 /* Makes a communicator with additional ranks, `ranks` in all. All ranks of `comm` call it with rank
  * -1 and keep their numbers; at least one of them passes the id, and the others may pass NULL. A
@@ -394,6 +394,7 @@ TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 #endif
 
 #include "collectives.h" /* collectives, send, receive, groups */
+#include "edits.h"       /* members that change in place */
 #include "requests.h"    /* calls as values, and requests */
 #include "windows.h"     /* one-sided access */
 

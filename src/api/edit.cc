@@ -11,6 +11,7 @@
 #include "src/api/found.h"
 #include "src/api/hand_out.h"
 #include "src/api/making.h"
+#include "src/api/parent.h"
 #include "src/api/submit.h"
 #include "src/base/caught.h"
 #include "src/base/clock.h"
@@ -41,22 +42,12 @@ struct Edit {
 };
 
 // Nothing of the parent may run any more.
-Status quiesce(const Edit& edit, const Patience& patience) {
-  comm::Communicator& parent = *edit.parent;
-  if (edit.abort) {
-    parent.abort(Status::remote_error("rank " + std::to_string(parent.rank()) + " called " +
-                                      edit.call + " with TUTTI_SHRINK_ABORT"));
-  }
-  const std::string in_flight = std::string(edit.call) + ": operations of rank " +
-                                std::to_string(parent.rank()) + " are still in flight";
-  patience.waits_for(in_flight);
-  if (!wait_for_use(edit.handle, patience)) {
-    return patience.reason(in_flight +
-                           "; revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT");
-  }
-  const Status failure = parent.failure();
-  if (edit.abort || !failure.ok()) parent.give_up();  // so that no other rank waits for this one
-  return edit.needs_health ? failure : Status();
+Status await_quiet(const Edit& edit, const Patience& patience) {
+  const Status quiet =
+      quiesce(edit.call, edit.handle, edit.abort,
+              "revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT", patience);
+  if (!quiet.ok() || !edit.needs_health) return quiet;
+  return edit.parent->failure();
 }
 
 using Child = Result<std::unique_ptr<comm::Communicator>>;
@@ -70,7 +61,7 @@ struct EditAgreement {
 constexpr int kOfHealthy = 0, kOfOthers = 1;
 
 Result<EditAgreement> meet(const Edit& edit, const Patience& patience) {
-  if (Status status = quiesce(edit, patience); !status.ok()) return status;
+  if (Status status = await_quiet(edit, patience); !status.ok()) return status;
   // Sockets that one goes there with, and a server's.
   constexpr uint64_t kOwn = 8;
   const bool serves = edit.members.front() == edit.roster->rank;
@@ -199,17 +190,12 @@ struct EditCall {
 // Everything that can be refused without asking anybody. The caller is a Visitor until start() has
 // changed the state.
 Result<Edit> begin_edit(const EditCall& call) {
-  const std::string name = call.name;
-  if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
+  if (call.made == nullptr) {
+    return Status::invalid_argument(std::string(call.name) + ": made is null");
+  }
   hand_out(call.made, nullptr);
-  if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
-  const bool revoked = call.comm->state.load(std::memory_order_acquire) == CommState::kRevoked;
-  if (!revoked || !call.may_be_revoked) {
-    if (Status status = check_handle(call.comm); !status.ok()) return status;
-  }
-  if (group_uses(call.comm)) {
-    return Status::invalid_usage(name + ": the open group has operations on this communicator");
-  }
+  Status usable = check_parent({call.name, call.comm, call.may_be_revoked});
+  if (!usable.ok()) return usable;
   const Result<CommConfig> config = read_config(call.config, call.comm->config, call.name);
   if (!config.ok()) return config.status();
   const Result<Process*> process = Process::current();
@@ -222,8 +208,8 @@ Result<Edit> begin_edit(const EditCall& call) {
   edit.roster = edit.parent->roster();
   edit.config = config.value();
   edit.blocking = call.comm->config.blocking;  // there may be no other communicator to ask
-  edit.needs_health = !revoked;
-  edit.proposal.what = name;
+  edit.needs_health = !is_revoked(*call.comm);
+  edit.proposal.what = call.name;
   edit.proposal.nonce = bootstrap::new_nonce();
   edit.members = comm::survivors(edit.parent->ranks(), nullptr, 0).value();
   return edit;
@@ -343,7 +329,18 @@ Status get_unique_id(tuttiComm_t comm, tuttiUniqueId* id) {
   const auto made =
       bootstrap::create_unique_id(*process.value()->env().config, process_environment());
   if (!made.ok()) return made.status();
-  *id = encode_id(made.value());
+  bootstrap::UniqueId named = made.value();
+  Result<std::shared_ptr<comm::GroupHistory>> history = comm->communicator->history();
+  if (!history.ok()) return history.status();
+  const comm::GroupHistory& known = *history.value();
+  const comm::RankAddress& own = known.place(known.self());
+  const auto& announced = named.addresses;
+  // A newcomer of another network than the ranks' own cannot join.
+  if (std::find(announced.begin(), announced.end(), own.address) != announced.end()) {
+    named.group_port = own.port;
+    history.value()->remember_id({named.communicator(), named.key});
+  }
+  *id = encode_id(named);
   return {};
 }
 

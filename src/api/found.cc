@@ -9,26 +9,27 @@
 #include "src/base/caught.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"
-#include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/place.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
 namespace tutti::api {
-namespace {
 
-/// Where this rank listens for those of other hosts.
-Result<bootstrap::Interface> choose_interface(const Config& config, const Founding& founding) {
-  const auto places = [&] {
+Result<bootstrap::Interface> choose_interface(const Config& config,
+                                              const std::vector<bootstrap::Address>& places) {
+  const auto all_places = [&] {
     std::vector<bootstrap::Address> all = bootstrap::named_places(config, process_environment());
-    all.insert(all.end(), founding.places.begin(), founding.places.end());
+    all.insert(all.end(), places.begin(), places.end());
     return all;
   };
-  Result<std::vector<bootstrap::Interface>> own = bootstrap::announced_interfaces(config, places);
+  Result<std::vector<bootstrap::Interface>> own =
+      bootstrap::announced_interfaces(config, all_places);
   if (!own.ok()) return own.status();
   return std::move(own).value().front();
 }
+
+namespace {
 
 Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Founding& founding,
                                                  const CommConfig& config, const Patience& patience,
@@ -61,13 +62,21 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   self.rank = founding.rank;
   self.ranks = founding.ranks;
   self.communicator = founding.communicator;
+  self.epoch = founding.epoch;
   self.key = founding.key;
   self.id = {process.id(), founding.member_number};
   self.endpoint = &process.endpoint();
   self.host_id = bootstrap::host_id(environment);
-  const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
+  const Result<bootstrap::Interface> chosen = choose_interface(environment, founding.places);
   if (!chosen.ok()) return chosen.status();
   self.bind_address = chosen.value().address.text();
+  if (founding.history != nullptr) {
+    options.history = founding.history;
+    membership.previous = founding.previous;
+    membership.listener = founding.history->listener();
+    const comm::RankAddress& own = founding.history->place(founding.history->self());
+    self.bind_address = own.address.text();
+  }
   self.keepalive_ns = environment.keepalive_ns;
   self.rdma = environment.rdma;
   process.env().log->info(

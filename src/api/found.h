@@ -12,6 +12,7 @@
 
 #include "src/api/config.h"
 #include "src/api/process.h"
+#include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/unique_id.h"
 #include "src/comm/communicator.h"
 
@@ -24,6 +25,11 @@ struct Founding {
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
   // Of the rank in the group that this one comes from (MemberId); else none.
   uint32_t member_number = MemberId::kNoNumber;
+  // Of an epoch that follows an edit: its number, what the rank takes on, and the links of the
+  // epoch before, of a rank that was in it.
+  uint32_t epoch = 0;
+  std::shared_ptr<comm::GroupHistory> history;
+  const comm::Membership* previous = nullptr;
   transport::JobKey key{};
   comm::Exchange exchange;                 // how it meets them
   std::function<void()> decline;           // instead: tells them that it does not; may be null
@@ -35,6 +41,10 @@ struct Founding {
 
 /// The refusal of a group that is larger than any can be.
 Status check_size(const char* call, int ranks);
+
+/// Where this rank listens for those of other hosts; `places`: that it calls.
+Result<bootstrap::Interface> choose_interface(const Config& config,
+                                              const std::vector<bootstrap::Address>& places);
 
 /// All ranks of a group call this, in any threads.
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,

@@ -304,12 +304,12 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
   return tutti::api::read_number(comm, ranks, "tuttiCommCount: ranks is null",
-                                 [&] { return comm->communicator->ranks(); });
+                                 [&] { return comm->communicator->standing_ranks(); });
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
   return tutti::api::read_number(comm, rank, "tuttiCommUserRank: rank is null",
-                                 [&] { return comm->communicator->rank(); });
+                                 [&] { return comm->communicator->standing_rank(); });
 }
 
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {

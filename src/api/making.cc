@@ -90,7 +90,9 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
   }
-  let_go(making);
+  Making settled = making;
+  if (made.ok() && making.revives_parent) settled.parent_was = CommState::kAlive;
+  let_go(settled);
   if (!made.ok()) {
     fail(making, made.status());
     return made.status();
@@ -343,6 +345,24 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
     backoff.pause();
   }
   return true;
+}
+
+// Readers that come in between are told that it is being made.
+Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next) {
+  Lounge& lounge = *handle->lounge;
+  lounge.enroll(next->id());
+  if (!change(handle, CommState::kBusy, CommState::kMaking)) {
+    (void)abandon(std::move(next), lounge);
+    return Status::remote_error("the communicator was ended while it was edited");
+  }
+  (void)wait_for_use(handle, kNoDeadline);
+  const std::string words = "the group has gone on to epoch " +
+                            std::to_string(next->standing_epoch()) + " of its communicator";
+  std::unique_ptr<comm::Communicator> ended = std::exchange(handle->communicator, std::move(next));
+  (void)change(handle, CommState::kMaking, CommState::kBusy);
+  ended->abort(Status::remote_error(words));
+  (void)abandon(std::move(ended), lounge);
+  return {};
 }
 
 namespace {

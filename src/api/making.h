@@ -26,6 +26,7 @@ struct Making {
                                 // Null: the caller is gone, and the handle stays as a failed one
   tuttiComm* parent = nullptr;  // busy meanwhile
   CommState parent_was = CommState::kAlive;
+  bool revives_parent = false;  // once it is done, the parent is alive, whatever it was
   bool blocking = true;
   std::string who;           // for errors: "rank 2 of 3"; empty: the maker finds out
   exec::StreamPlace device;  // that was current in the calling thread
@@ -65,6 +66,9 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience);
 /// The handle is to be ended by an abort, and what is being made of it or from it ends now: with an
 /// error, here and on the other ranks. From any thread.
 void order_abort(tuttiComm* handle);
+/// By the maker of a busy parent: the handle stands for the next epoch's communicator from now on,
+/// and this epoch's ends. kRemoteError: somebody ended the handle meanwhile.
+Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
 Status end_communicator(tuttiComm* handle, CommState ended);

@@ -60,9 +60,8 @@ Status connect_status(int error) {
                                : Status::system_error(std::move(text));
 }
 
-/// Waits for a connect() in progress.
-Status finish_connect(int fd, const Patience& patience) {
-  if (!wait_ready(fd, POLLOUT, patience)) return patience.reason("connect: no answer");
+/// Of a connect() that is over.
+Status connect_outcome(int fd) {
   int error = 0;
   socklen_t bytes = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) return errno_status("getsockopt");
@@ -162,7 +161,7 @@ void keep_alive(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMs, sizeof kUnansweredMs);
 }
 
-Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
+Result<KeptFd> begin_dial(const Address& address, uint16_t port) {
   const SocketAddress endpoint(address, port);
   Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return Status(Code::kUnsupported, std::string(fd.status().message()));
@@ -172,7 +171,22 @@ Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patie
   keep_alive(socket);
   if (connect(socket, endpoint.get(), endpoint.bytes) == 0) return fd;
   if (errno != EINPROGRESS && errno != EINTR) return connect_status(errno);
-  if (Status status = finish_connect(socket, patience); !status.ok()) return status;
+  return fd;
+}
+
+Result<bool> is_dialled(int socket) {
+  pollfd entry{socket, POLLOUT, 0};
+  if (poll(&entry, 1, 0) <= 0) return false;
+  if (Status status = connect_outcome(socket); !status.ok()) return status;
+  return true;
+}
+
+Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
+  Result<KeptFd> fd = begin_dial(address, port);
+  if (!fd.ok()) return fd;
+  const int socket = fd.value().get();
+  if (!wait_ready(socket, POLLOUT, patience)) return patience.reason("connect: no answer");
+  if (Status status = connect_outcome(socket); !status.ok()) return status;
   return fd;
 }
 

@@ -51,6 +51,9 @@ Result<Listener> listen_on(const Address& address, uint16_t port);
 /// The connection ends by itself when its other host vanishes (keep_alive()). kRemoteError: nobody
 /// listens there; kUnsupported: this process can open no such socket, whoever listens.
 Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience);
+/// The same without waiting: is_dialled() says when the connection stands. Its errors are dial()'s.
+Result<KeptFd> begin_dial(const Address& address, uint16_t port);
+Result<bool> is_dialled(int socket);
 
 /// Of a connection on which one waits for long: a host that does not answer for a minute has
 /// closed it.

@@ -20,7 +20,7 @@ constexpr std::string_view kMagic = "TUTTI-ID";
 constexpr uint16_t kVersion = 1;
 
 // Offsets of the fields; the magic is at 0.
-constexpr size_t kVersionAt = 8, kCountAt = 10, kFlagsAt = 11, kPortAt = 12;
+constexpr size_t kVersionAt = 8, kCountAt = 10, kFlagsAt = 11, kPortAt = 12, kGroupPortAt = 14;
 constexpr size_t kJobAt = 16, kKeyAt = 32;
 constexpr size_t kAddressesAt = 64, kAddressBytes = 20, kChecksumAt = 124, kChecksumBytes = 4;
 constexpr uint8_t kRank0Opens = 1, kKeyless = 2, kPublic = 4;
@@ -125,6 +125,7 @@ UniqueIdBytes UniqueId::encode() const {
   bytes[kFlagsAt] = static_cast<uint8_t>((rank_0_opens ? kRank0Opens : 0) |
                                          (keyless ? kKeyless : 0) | (is_public ? kPublic : 0));
   put_little(&bytes[kPortAt], port, 2);
+  put_little(&bytes[kGroupPortAt], group_port, 2);
   std::copy(job.begin(), job.end(), &bytes[kJobAt]);
   if (!is_public) std::copy(key.begin(), key.end(), &bytes[kKeyAt]);
   for (size_t i = 0; i < count; ++i) {
@@ -147,11 +148,11 @@ Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes, const SecretKe
   if (get_little(&bytes[kChecksumAt], kChecksumBytes) != checksum(bytes)) return wrong("checksum");
   const uint8_t flags = bytes[kFlagsAt];
   if ((flags & ~(kRank0Opens | kKeyless | kPublic)) != 0) return wrong("flags field");
-  if (get_little(&bytes[kPortAt + 2], 2) != 0) return wrong("padding");
   UniqueId id;
   id.rank_0_opens = (flags & kRank0Opens) != 0;
   id.keyless = (flags & kKeyless) != 0;
   id.port = static_cast<uint16_t>(get_little(&bytes[kPortAt], 2));
+  id.group_port = static_cast<uint16_t>(get_little(&bytes[kGroupPortAt], 2));
   if (id.port == 0) return wrong("port");
   std::copy_n(&bytes[kJobAt], id.job.size(), id.job.begin());
   std::copy_n(&bytes[kKeyAt], id.key.size(), id.key.begin());

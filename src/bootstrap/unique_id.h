@@ -4,8 +4,8 @@
 // is a secret, never logged and never on a command line. Bytes from outside are believed only
 // after decode().
 //
-// Wire: magic 8, version 2, addresses 1, flags 1, port 2, 0 2, job 16, key 32, three addresses of
-// {family 1, 0 3, bytes 16}, checksum 4. Integers little endian.
+// Wire: magic 8, version 2, addresses 1, flags 1, port 2, group port 2, job 16, key 32, three
+// addresses of {family 1, 0 3, bytes 16}, checksum 4. Integers little endian.
 //
 // Errors: kInvalidArgument says which field is wrong, without showing it. Threads: a value.
 #pragma once
@@ -44,6 +44,9 @@ struct UniqueId {
 
   std::vector<Address> addresses;  // 1 to kMaxAddresses; tried in this order
   uint16_t port = 0;
+  // Where the maker's communicator lets newcomers in while it is edited, at one of the addresses;
+  // 0: the id was not made from a communicator.
+  uint16_t group_port = 0;
   JobId job{};
   transport::JobKey key{};
   bool at_place = false;      // groups meet there one after the other; not handed on

@@ -48,6 +48,9 @@ Status Communicator::join() {
   // Both were for joining, and hold descriptors and the communicator it came from.
   options_.membership.exchange = nullptr;
   options_.membership.make_room = nullptr;
+  options_.membership.previous = nullptr;
+  options_.membership.listener = nullptr;
+  history_ = std::move(options_.history);
   options_.membership.patience = kNoDeadline;
   return {};
 }

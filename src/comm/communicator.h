@@ -25,6 +25,7 @@
 #include "src/comm/collectives.h"
 #include "src/comm/device_calls.h"
 #include "src/comm/failure.h"
+#include "src/comm/group_history.h"
 #include "src/comm/membership.h"
 #include "src/comm/memory_table.h"
 #include "src/comm/replay_gate.h"
@@ -46,6 +47,8 @@ struct CommunicatorOptions {
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
   uint32_t least_ctas = 1, most_ctas = 0;   // of a kernel that folds device memory; 0: Tutti's own
   const select::Model* model = nullptr;     // tests give ranks one; null: the membership's
+  // Of the epochs before this one; null: this is the first.
+  std::shared_ptr<GroupHistory> history = nullptr;
 };
 
 class Communicator final {
@@ -63,6 +66,16 @@ class Communicator final {
   /// Of the rank; without a context it has no device.
   const exec::StreamPlace& device_place() const { return options_.device_place; }
   std::shared_ptr<const Roster> roster() const { return membership_->roster(); }
+  /// For edits; made at its first use. From any thread.
+  Result<std::shared_ptr<GroupHistory>> history();
+  /// Where the group stands by its history, which an edit may have taken beyond this epoch though
+  /// its links could not be made. From any thread.
+  uint32_t standing_epoch() const;
+  int standing_rank() const;
+  int standing_ranks() const;
+  std::vector<MemberId> standing_members() const;
+  /// Why no edit can take over what this epoch has; OK if it can.
+  Status check_editable();
 
   /// Whether they may run as one call: nothing has begun after an error.
   Status check(std::span<const exec::Transfer> transfers) const {
@@ -253,6 +266,8 @@ class Communicator final {
   std::unique_ptr<diagnosis::PeerWatch> peer_watch_;  // null without a watch
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
+  mutable std::mutex history_mutex_;
+  std::shared_ptr<GroupHistory> history_;  // under history_mutex_
 };
 
 }  // namespace tutti::comm

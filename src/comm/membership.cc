@@ -1,5 +1,6 @@
 #include "src/comm/membership.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ enum CardText : size_t {
   kSettings,
   kCluster,
   kPlace,
+  kHostId,
   kDevice,
   kModel,
   kFirstTransport
@@ -157,12 +159,23 @@ Status Membership::open_roster() {
   roster_->rank = self_.rank;
   roster_->key = self_.key;
   roster_->places.resize(static_cast<size_t>(self_.ranks));
+  RankAddress& own = roster_->places[static_cast<size_t>(self_.rank)];
+  if (options_.listener != nullptr) {
+    const Roster& known = *options_.listener;
+    const RankAddress& place = known.places[static_cast<size_t>(known.rank)];
+    own.address = place.address;
+    own.port = place.port;
+    roster_->listener =
+        KeptFd::open([&] { return fcntl(known.listener.get(), F_DUPFD_CLOEXEC, 0); });
+    return roster_->listener.valid() ? Status() : errno_status("dup");
+  }
   if (self_.ranks == 1) return {};
   Result<bootstrap::Address> address = bootstrap::Address::parse(self_.bind_address);
   if (!address.ok()) return address.status();
   Result<bootstrap::Listener> listener = bootstrap::listen_on(address.value(), 0);
   if (!listener.ok()) return listener.status();
-  roster_->places[static_cast<size_t>(self_.rank)].port = listener.value().port;
+  own.address = address.value();
+  own.port = listener.value().port;
   roster_->listener = std::move(listener.value().fd);
   return {};
 }
@@ -172,7 +185,7 @@ Status Membership::read_place(int rank, std::string_view text) {
   const Profile& profile = profiles_[static_cast<size_t>(rank)];
   place.host = profile.host;
   place.process = profile.process;
-  if (self_.ranks == 1) return {};
+  if (self_.ranks == 1) return {};  // it knows its own place
   const std::vector<std::string_view> words = split(text, ' ');
   const auto address = bootstrap::Address::parse(std::string(words.front()));
   const auto port = parse_integer<uint16_t>(words.back());
@@ -193,7 +206,8 @@ std::string Membership::write_card() const {
                                     to_text(options_.processors),
                                     settings(),
                                     to_text(cluster_.card()),
-                                    self_.bind_address + " " + std::to_string(place.port),
+                                    place.address.text() + " " + std::to_string(place.port),
+                                    self_.host_id,
                                     options_.device,
                                     offers_.card()};
   for (const auto& transport : transports_) texts.push_back(transport->card());
@@ -230,6 +244,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     if (Status status = read_place(static_cast<int>(rank), card[kPlace]); !status.ok()) {
       return status;
     }
+    roster_->places[rank].host_id = card[kHostId];
     cluster_cards_.push_back(read_cluster_card(card[kCluster]));
     profile.device = card[kDevice];
     model_cards_.push_back(std::move(card[kModel]));
@@ -359,6 +374,7 @@ Status Membership::connect_streams() {
   if (has_streams_ && options_.watch == nullptr) {
     return Status::internal_error("links to other hosts need a watch that serves their transport");
   }
+  if (Status status = keep_connections(); !status.ok()) return status;
   if (options_.env->config->lazy_connect) return {};
   for (const auto& link : links_) {
     if (link != nullptr) link->want();
@@ -402,6 +418,8 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   made->options_.exchange = nullptr;
   made->options_.make_room = nullptr;
   made->options_.patience = kNoDeadline;
+  made->options_.previous = nullptr;
+  made->options_.listener = nullptr;
   return made;
 }
 

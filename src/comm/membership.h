@@ -31,6 +31,8 @@ namespace tutti::comm {
 using Exchange = std::function<Result<std::vector<std::string>>(std::string_view card,
                                                                 const Patience& patience)>;
 
+class Membership;
+
 struct MembershipOptions {
   const Env* env = nullptr;
   std::span<const transport::Factory> transports;  // in order of preference
@@ -45,6 +47,10 @@ struct MembershipOptions {
   // Of the group that this one is part of, where it has one: counts if hosts keep none.
   std::optional<select::Model> inherited;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
+  // Of an epoch that follows an edit: this rank goes on listening where it did, and connections of
+  // the epoch before are joined before that one's links end. Null: none, nor do they.
+  std::shared_ptr<const Roster> listener;
+  const Membership* previous = nullptr;
   // Told how many descriptors the links to come will hold; none: nobody wants to know.
   std::function<void(uint64_t descriptors)> make_room;
 };
@@ -55,6 +61,15 @@ struct Profile {
   int64_t process = 0;
   std::string transport;  // by which this rank reaches it; "" for itself
   std::string device;     // as MembershipOptions::device
+};
+
+/// How the connections of this rank's links differ from those of the epoch before.
+struct LinkChanges {
+  int kept = 0;  // they serve both
+  int made_for_newcomers = 0;
+  int made_at_first_use = 0;  // between survivors that had none
+  int made_again = 0;         // by transports that have one for each epoch
+  int closed = 0;             // to members that left
 };
 
 class Membership {
@@ -82,6 +97,9 @@ class Membership {
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }
   std::vector<exec::Peer> peers() const;
+  /// -1: no rank of this group is that member.
+  int rank_of(const MemberId& member) const;
+  LinkChanges changes_since(const Membership& previous) const;
 
   /// Every rank of my domain is a thread of this process.
   bool all_memory() const { return all_memory_; }
@@ -126,6 +144,7 @@ class Membership {
   std::string why_unreached(int peer) const;
   void close_unused_transports();
   Status connect_streams();
+  Status keep_connections();
   Status await_domain();
   std::string write_card() const;
   std::string settings() const;

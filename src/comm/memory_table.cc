@@ -276,4 +276,9 @@ Status MemoryTable::left_alone(const Status& failure) const {
   return {};
 }
 
+bool MemoryTable::has_any() {
+  const std::lock_guard lock(mutex_);
+  return has_registered() || windows_.size() > closed_.size();
+}
+
 }  // namespace tutti::comm

@@ -48,6 +48,8 @@ class MemoryTable {
   Status remove(uint64_t number);
   /// Whether anything is registered, which costs a load.
   bool has_registered() const { return has_registered_.load(std::memory_order_relaxed); }
+  /// Whether anything is registered or a window is open. While nothing is being opened.
+  bool has_any();
   /// Whether the call that begins may use its buffers as registered memory; then that stays until
   /// end_use(). A buffer of no bytes may lie anywhere.
   bool use(transport::ConstBuffer send, transport::ConstBuffer recv);

@@ -21,6 +21,7 @@ struct RankAddress {
   int64_t process = 0;
   bootstrap::Address address;
   uint16_t port = 0;
+  std::string host_id{};  // equal where one kernel knows both
 };
 
 struct Roster {

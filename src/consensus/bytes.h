@@ -17,7 +17,7 @@ namespace tutti::consensus {
 
 /// The most members of a group and the longest card or text that a peer is believed.
 inline constexpr size_t kMostMembers = size_t{1} << 20;
-inline constexpr size_t kLongestText = size_t{1} << 16;
+inline constexpr size_t kLongestText = size_t{1} << 26;
 
 class ByteWriter {
  public:

@@ -43,7 +43,7 @@ ARROWS = {
     "src/engines": ["src/exec", "src/diagnosis", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
     "src/bootstrap": ["src/transport", "src/transport/door"],
     "src/comm": ["src/types", "src/schedule", "src/group", "src/transport", "src/plan", "src/select", "src/exec",
-                 "src/diagnosis", "src/bootstrap", "src/topology", "src/trace"],
+                 "src/diagnosis", "src/bootstrap", "src/topology", "src/trace", "src/consensus"],
     "src/registry": _BELOW_REGISTRY,
     "src/api": ["src/types", "src/codecs", "src/schedule", "src/transport", "src/bootstrap", "src/exec", "src/comm",
                 "src/registry", "src/trace", "include"],
