@@ -9,6 +9,7 @@
 #include "src/paths/balancer.h"
 #include "src/paths/colouring.h"
 #include "src/paths/fabric.h"
+#include "src/paths/home_paths.h"
 #include "src/paths/plan.h"
 #include "src/paths/split.h"
 
@@ -163,6 +164,34 @@ TEST(Plan, IrregularFabricsAreBalancedAndNeverUseADeadLink) {
 }
 
 // A library connects two ranks when they first talk, and knows nothing of later connections.
+// All ranks of two nodes of 8 send in every step, and no step has more on one path than on another.
+TEST(HomePaths, MakePermutationsOfTheSendsOfANode) {
+  for (const uint32_t paths : {2u, 4u, 8u}) {
+    HomePaths homes({8, 8}, paths);
+    for (uint32_t step = 0; step < 16; ++step) {
+      std::vector<uint32_t> up(paths, 0);
+      for (uint32_t source = 0; source < 8; ++source) {
+        ++up[homes.path_of(source, 0, 8 + (source + step) % 8)];
+      }
+      for (const uint32_t load : up) ASSERT_EQ(load, 8 / paths);
+    }
+    // Of leaders alone, too, whichever ranks they are.
+    HomePaths leaders({64}, paths);
+    std::vector<uint32_t> up(paths, 0);
+    for (uint32_t leader = 0; leader < 8; ++leader) ++up[leaders.path_of(8 * leader, 0, 64)];
+    for (const uint32_t load : up) ASSERT_EQ(load, 8 / paths);
+    // A rank that is alone in its node sends to all at once, and hears from all.
+    HomePaths alone(std::vector<uint32_t>(8, 1), paths);
+    std::vector<uint32_t> out(paths, 0), in(paths, 0);
+    for (uint32_t peer = 0; peer < 8; ++peer) {
+      ++out[alone.path_of(3, 3, peer)];
+      ++in[alone.path_of(peer, peer, 3)];
+    }
+    for (const uint32_t load : out) ASSERT_EQ(load, 8 / paths);
+    for (const uint32_t load : in) ASSERT_EQ(load, 8 / paths);
+  }
+}
+
 TEST(Balancer, SpreadsFlowsThatComeOneByOne) {
   Balancer balancer(Fabric::uniform(3, 4, 1), {});
   std::vector<int> up(4);

@@ -50,7 +50,7 @@ enum class LinkWay : uint8_t { kUp, kDown, kShared };
 enum class PathRule : uint8_t {
   kSprayed,  // by all of them at once, packet by packet: as one link
   kHashed,   // a connection by the one that a hash of its two ranks picks, as switches do it
-  kPlanned,  // a connection, when it is made, by the one that is the least busy (src/paths)
+  kPlanned,  // a connection by one of its source's, which are spread evenly (src/paths)
 };
 
 /// Picks the path of a connection at a level, between two nodes there.

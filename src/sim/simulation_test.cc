@@ -94,10 +94,11 @@ Time over_paths(uint32_t paths, PathRule rule) {
   return run(wanted, network).end;
 }
 
-TEST(SimulatedPaths, APlanIsFasterThanAHashAndSlowerThanSpraying) {
+TEST(SimulatedPaths, APlanIsNearlyAsGoodAsSprayingAndFasterThanAHash) {
   const Time sprayed = over_paths(8, PathRule::kSprayed);
   const Time hashed = over_paths(8, PathRule::kHashed), planned = over_paths(8, PathRule::kPlanned);
-  EXPECT_GT(planned, sprayed);
+  EXPECT_GE(planned, sprayed);
+  EXPECT_LT(planned, sprayed + sprayed / 10);
   EXPECT_GT(hashed, planned + planned / 5);
   EXPECT_EQ(over_paths(1, PathRule::kHashed), sprayed);
 }

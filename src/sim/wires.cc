@@ -79,18 +79,20 @@ uint32_t Wires::connection(uint32_t actor, uint32_t rank) {
   return next;
 }
 
-// Every connection counts the same: what it will carry is not known when it is made.
+// A connection's bytes are not known when it is made, so sources are spread and not connections.
 void Wires::add_planners() {
   if (network_.paths() == 1 || network_.path_rule() != PathRule::kPlanned) return;
   for (size_t level = 0; level < network_.levels(); ++level) {
-    const uint32_t nodes = network_.group()->nodes(level);
-    planners_.emplace_back(paths::Fabric::uniform(nodes, network_.paths(), 1),
-                           paths::PlacementRules{});
+    std::vector<uint32_t> ranks(network_.group()->nodes(level), 0);
+    for (int rank = 0; rank < network_.ranks(); ++rank) ++ranks[network_.node_of(level, rank)];
+    planners_.emplace_back(std::move(ranks), network_.paths());
   }
 }
 
-uint32_t Wires::pick_path(size_t level, uint32_t from, uint32_t to, int source, int target) {
-  if (!planners_.empty()) return planners_[level - 1].place({from, to, 1}).value_or(0);
+uint32_t Wires::pick_path(size_t level, uint32_t from, int source, int target) {
+  if (!planners_.empty())
+    return planners_[level - 1].path_of(static_cast<uint32_t>(source), from,
+                                        static_cast<uint32_t>(target));
   uint64_t state = (uint64_t{level} << 56) ^ (static_cast<uint64_t>(source) << 28) ^
                    static_cast<uint64_t>(target);
   return static_cast<uint32_t>(splitmix64(state) % network_.paths());
@@ -105,8 +107,8 @@ void Wires::add_path(WireConnection& connection, int source, int target) {
   };
   PathPicker pick;
   if (network_.paths() > 1) {
-    pick = [&](size_t level, uint32_t from, uint32_t to) {
-      return pick_path(level, from, to, source, target);
+    pick = [&](size_t level, uint32_t from, uint32_t /*to*/) {
+      return pick_path(level, from, source, target);
     };
   }
   connection.level = static_cast<uint8_t>(network_.route(source, target, add, pick));

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/paths/balancer.h"
+#include "src/paths/home_paths.h"
 #include "src/sim/costs.h"
 #include "src/sim/events.h"
 #include "src/sim/fluid.h"
@@ -111,7 +111,7 @@ class Wires {
   void add_copies(std::span<const double> core_bytes_per_ns);
   void add_planners();
   void add_path(WireConnection& connection, int source, int target);
-  uint32_t pick_path(size_t level, uint32_t from, uint32_t to, int source, int target);
+  uint32_t pick_path(size_t level, uint32_t from, int source, int target);
   WireLane& channel_of(WireConnection& connection, uint32_t lane) const;
   void make_ready(uint32_t message, Time time, const KnownTime& cause);
   double bytes_on_wire(const WireConnection& connection, const WireMessage& message) const {
@@ -131,7 +131,7 @@ class Wires {
   Agenda& agenda_;
   Fluid fluid_{{}};
   // By level: which path each connection takes, where uplinks are several links.
-  std::vector<paths::Balancer> planners_;
+  std::vector<paths::HomePaths> planners_;
   std::vector<uint32_t> link_of_;  // of the fluid, by class; kNone: nothing is bounded
   std::deque<WireConnection> connections_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;  // by actor and rank
