@@ -159,14 +159,15 @@ class Models(unittest.TestCase):
 
     def test_ranks_of_one_host_measure_once(self):
         for off in ({"TUTTI_MEASURE": "off"}, {"TUTTI_CACHE": "off"}):
-            self.explain(2, **off)
+            self.assertIn("predicted by ", self.explain(2, **off))
             self.assertEqual(self.crowds(), [], off)
+        self.assertIn("predicted by the library's own model", self.explain(2, TUTTI_MEASURE="off"))
         self.measure(2)
         pair = self.crowds()
         self.assertEqual([crowd["ranks"] for crowd in pair], [2])
         self.assertGreater(pair[0]["step_ns"], 0)
         self.assertGreater(pair[0]["copies"][0]["staged_ns"], 0)
-        self.explain(2)
+        self.assertIn("predicted by what rank 0 (process", self.explain(2))
         self.assertEqual(self.crowds(), pair)  # a second measurement would have found other times
         self.measure(3)
         self.assertEqual(self.crowds()[0], pair[0])

@@ -63,7 +63,8 @@ std::string Collectives::explain(const Request& request) {
                 : "not used: " + candidate.rejected;
     text += "\n";
   }
-  return text;
+  const std::string& origin = planner_.model_origin();
+  return origin.empty() ? text : text + "  predicted by " + origin + "\n";
 }
 
 Result<double> Collectives::predict_ns(const Request& request) {
