@@ -243,33 +243,8 @@ std::string explain(Communicator& self, const char* collective, size_t count, co
   return text;
 }
 
-tuttiConfig_t config_of(const std::string& name, double timeout) {
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.name = name.empty() ? nullptr : name.c_str();
-  if (timeout > 0) config.timeout_ns = static_cast<uint64_t>(timeout * 1e9);
-  return config;
-}
-
-/// Makes a communicator; a signal's exception aborts the making. *made is set at once, so there is
-/// something to abort.
-template <class Make>
-uintptr_t make(const Make& call) {
-  tuttiComm_t made = nullptr;
-  run_waiting([&] { expect_success(call(&made), nullptr); },
-              [&made] {
-                nb::gil_scoped_release released;
-                const tuttiComm_t under_way = *const_cast<tuttiComm_t volatile*>(&made);
-                if (under_way != nullptr) tuttiCommAbort(under_way);
-              });
-  return reinterpret_cast<uintptr_t>(made);
-}
-
 uintptr_t init_rank(int ranks, int rank, nb::bytes id, const std::string& name, double timeout) {
-  tuttiUniqueId key;
-  if (id.size() != sizeof(key.internal)) {
-    refuse("an id has 128 bytes, those of unique_id(), and this one " + std::to_string(id.size()));
-  }
-  std::memcpy(key.internal, id.c_str(), sizeof(key.internal));
+  const tuttiUniqueId key = id_of(id);
   const tuttiConfig_t config = config_of(name, timeout);
   return make(
       [&](tuttiComm_t* made) { return tuttiCommInitRankConfig(made, ranks, key, rank, &config); });
@@ -295,9 +270,41 @@ uintptr_t shrink(Communicator& self, const std::vector<int>& excluded, bool abor
 
 }  // namespace
 
+tuttiConfig_t config_of(const std::string& name, double timeout) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.name = name.empty() ? nullptr : name.c_str();
+  if (timeout > 0) config.timeout_ns = static_cast<uint64_t>(timeout * 1e9);
+  return config;
+}
+
+uintptr_t make(const std::function<tuttiResult_t(tuttiComm_t* made)>& call) {
+  tuttiComm_t made = nullptr;
+  run_waiting([&] { expect_success(call(&made), nullptr); },
+              [&made] {
+                nb::gil_scoped_release released;
+                const tuttiComm_t under_way = *const_cast<tuttiComm_t volatile*>(&made);
+                if (under_way != nullptr) tuttiCommAbort(under_way);
+              });
+  return reinterpret_cast<uintptr_t>(made);
+}
+
+tuttiUniqueId id_of(const nb::bytes& id) {
+  tuttiUniqueId key;
+  if (id.size() != sizeof(key.internal)) {
+    refuse("an id has 128 bytes, those of unique_id(), and this one " + std::to_string(id.size()));
+  }
+  std::memcpy(key.internal, id.c_str(), sizeof(key.internal));
+  return key;
+}
+
 Communicator::Communicator(uintptr_t handle, bool owned)
     : comm_(reinterpret_cast<tuttiComm_t>(handle)), owned_(owned) {
   if (comm_ == nullptr) refuse("there is no communicator at address 0");
+  read_place();
+}
+
+void Communicator::read_place() {
+  if (comm_ == nullptr) return;
   expect_success(tuttiCommUserRank(comm_, &rank_), comm_);
   expect_success(tuttiCommCount(comm_, &ranks_), comm_);
 }
@@ -438,9 +445,9 @@ void add_communicator(nb::module_& module) {
   module.def("_init_rank", &init_rank);
   module.def("_init_launched", &init_launched);
   module.def("_bytes_of", [](const char* type) { return bytes_of(type_named(type)); });
-  nb::class_<Communicator>(module, "CommunicatorBase", nb::is_weak_referenceable(),
-                           "What tutti.Communicator is made of; use that one.")
-      .def(nb::init<uintptr_t, bool>())
+  nb::class_<Communicator> communicator(module, "CommunicatorBase", nb::is_weak_referenceable(),
+                                        "What tutti.Communicator is made of; use that one.");
+  communicator.def(nb::init<uintptr_t, bool>())
       .def_prop_ro("rank", &Communicator::rank, "This rank's number, from 0.")
       .def_prop_ro("ranks", &Communicator::ranks, "How many ranks there are.")
       .def_prop_ro("is_open", &Communicator::open, "False after close() or abort().")
@@ -461,6 +468,7 @@ void add_communicator(nb::module_& module) {
       .def("_submit_raw", &submit_raw, "what"_a, "options"_a.none(), "wait"_a)
       .def("_split", &split)
       .def("_shrink", &shrink);
+  add_edits(module, communicator);
   add_request(module);
 }
 

@@ -29,6 +29,8 @@ class Communicator {
   bool open() const { return comm_ != nullptr; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  /// Rank and ranks, which an edit changes.
+  void read_place();
   /// The stream of calls that return at once.
   tuttiStream_t background();
 
@@ -46,6 +48,15 @@ class Communicator {
   int ranks_ = 0;
   tuttiStream_t background_ = tuttiBlocking();
 };
+
+/// The bytes of an id; refuses others.
+tuttiUniqueId id_of(const nanobind::bytes& id);
+tuttiConfig_t config_of(const std::string& name, double timeout);
+/// Makes a communicator; a signal's exception aborts the making. `call` sets *made at once, so
+/// there is something to abort.
+uintptr_t make(const std::function<tuttiResult_t(tuttiComm_t* made)>& call);
+/// The part about edits (edits.cc).
+void add_edits(nanobind::module_& module, nanobind::class_<Communicator>& communicator);
 
 /// A call with everything that must live until it has completed.
 struct Call {

@@ -188,6 +188,42 @@ class Ends(unittest.TestCase):
         self.assertEqual(tutti.run(main, 4), [([1], None, [3.0]), ([1], 3, [3.0]), ([5], 3, [3.0]),
                                               ([5], 3)])
 
+    def test_edit_removes_a_rank_and_a_newcomer_joins(self):
+        def main(comm):
+            members = [comm.member_id(rank) for rank in range(comm.ranks)]
+            if comm.rank == 1:
+                try:
+                    comm.barrier()
+                except tutti.CommunicationError as failure:
+                    return "barrier" if str(failure) else ""
+            report = comm.edit(removed=[1])
+            assert (report["epoch"], report["removed"], comm.epoch) == (1, 1, 1), report
+            assert comm.member_id(comm.rank) == members[2 * comm.rank]
+            if comm.rank == 0:
+                key = comm.id_for_newcomers()
+                threading.Thread(target=newcomer, args=(key,)).start()
+            comm.edit(order=[tutti.NEWCOMER, 1, 0], newcomers=1)
+            total = comm.all_reduce(numpy.array([comm.rank])).tolist()
+            return comm.rank, comm.ranks, total
+
+        joined = []
+
+        def newcomer(key):
+            with tutti.join(key) as comm:
+                joined.append((comm.rank, comm.all_reduce(numpy.array([0])).tolist()))
+
+        self.assertEqual(tutti.run(main, 3), [(2, 3, [3]), "barrier", (1, 3, [3])])
+        self.assertEqual(joined, [(0, [3])])
+
+    def test_edits_that_no_group_can_have_are_refused(self):
+        def main(comm):
+            with self.assertRaises(tutti.InvalidInput):
+                comm.edit(removed=[7])
+            with self.assertRaises(tutti.CommunicationError):
+                comm.edit(newcomers=1, timeout=0.2)
+            return comm.epoch, comm.all_reduce(numpy.ones(1)).tolist()
+        self.assertEqual(tutti.run(main, 2), [(0, [2.0])] * 2)
+
     def test_registered_memory_outlives_its_communicator(self):
         def main(comm):
             x = tutti.RegisteredMemory(comm, 1 << 16).bytes.view("float64")

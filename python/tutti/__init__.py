@@ -13,7 +13,7 @@ It needs numpy. What is for PyTorch is in tutti.torch, which is imported by itse
 from importlib import metadata as _metadata
 
 from tutti import errors
-from tutti._communicator import Communicator, group, launch
+from tutti._communicator import NEWCOMER, Communicator, group, join, launch
 from tutti._core import *  # noqa: F403  (every part of the binding is part of the package)
 from tutti._core import Request
 from tutti._log import log_to_logging

@@ -9,6 +9,7 @@ from tutti._core import CommunicatorBase, Group
 
 _ALL_REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _BROADCAST, _ALL_TO_ALL, _BARRIER, _REDUCE = range(7)
 _GATHER, _SCATTER, _ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V, _SEND, _RECV = range(7, 14)
+NEWCOMER = -1
 _open = weakref.WeakSet()
 
 
@@ -301,6 +302,39 @@ class Communicator(CommunicatorBase):
         `abort`: calls under way end with an error, and this communicator with them."""
         return type(self)(_handle=self._shrink(list(excluded), abort))
 
+    # ---- edits in place -------------------------------------------------------------------------
+
+    def edit(self, *, remove_dead=False, removed=(), newcomers=0, order=(), at_least=0, abort=False,
+             timeout=60.0):
+        """Changes the members of this communicator, which stays the same object; `rank` and `ranks`
+        may change. All ranks that stay call it with equal arguments; a communicator that has failed
+        works again afterwards.
+
+        `remove_dead`: whoever is dead leaves. `removed`: ranks that leave, dead or alive.
+        `newcomers`: how many are waited for, who call tutti.join(); they take the numbers of those
+        that leave. `order`: the next ranks in order, each a present rank or NEWCOMER; a rank that is
+        not listed leaves. `at_least`: how many must agree, if more than half of them is not enough.
+        `abort`: calls under way end with an error. `timeout`: seconds for all of it. Returns a dict:
+        epoch, removed, joined, links_kept, links_made, links_closed, seconds. After a timeout, and
+        where too few members are alive, everything is as before and the edit may be repeated.
+
+        >>> import numpy, tutti
+        >>> def main(comm):
+        ...     report = comm.edit(order=[1, 0])
+        ...     return report["epoch"], comm.rank, comm.all_reduce(numpy.ones(1)).tolist()
+        >>> tutti.run(main, ranks=2)
+        [(1, 1, [2.0]), (1, 0, [2.0])]
+        """
+        return self._edit({"remove_dead": bool(remove_dead), "removed": list(removed),
+                           "newcomers": newcomers, "order": list(order), "at_least": at_least,
+                           "abort": bool(abort), "timeout": float(timeout)})
+
+    def id_for_newcomers(self):
+        """Bytes by which newcomers join: tutti.join(id), at the next edit that waits for one. This
+        rank must take part in it. One id serves any number of newcomers and edits; keep it secret.
+        """
+        return self._id_for_newcomers()
+
 
 def _core_invalid(sentence):
     from tutti.errors import InvalidInput
@@ -312,6 +346,25 @@ def launch(*, name="", timeout=0.0):
     that sets RANK, WORLD_SIZE and MASTER_ADDR. Every rank makes its launched communicators in the
     same order."""
     return Communicator(_handle=_core._init_launched(name, timeout))
+
+
+def join(id, *, name="", timeout=0.0):
+    """The communicator of a newcomer to the group whose member made the id by id_for_newcomers().
+    Waits for an edit that waits for it (Communicator.edit), until TUTTI_INIT_TIMEOUT.
+
+    >>> import threading, tutti
+    >>> def main(comm):
+    ...     thread = threading.Thread(target=lambda: tutti.join(id).close())
+    ...     id = comm.id_for_newcomers()
+    ...     thread.start()
+    ...     comm.edit(newcomers=1)
+    ...     comm.close()
+    ...     thread.join()
+    ...     return True
+    >>> tutti.run(main, ranks=1)
+    [True]
+    """
+    return Communicator(_handle=_core._join(id, name, timeout))
 
 
 def group():
