@@ -1,6 +1,7 @@
 // many_edits: one handle is edited over and over, and holds no more than before.
 //
 //   --network default|tcp|mixed   --threads 0|1   --ranks N (default 3)   --edits E (default 60)
+//   --compare C   afterwards, as often: an edit, and a communicator of the same ranks made anew
 //
 // Every edit reverses the ranks; a sum follows. After a tenth of the edits and after the last one
 // every process counts its descriptors, threads and mappings. Exit status: 0 they are equal and all
@@ -61,7 +62,8 @@ struct Holdings {
 
 class EditedRank : public testing_support::TeamRank {
  public:
-  EditedRank(Member& member, int edits) : TeamRank(member), edits_(edits) {}
+  EditedRank(Member& member, int edits, int compared)
+      : TeamRank(member), edits_(edits), compared_(compared) {}
 
   void run() {
     if (!join()) return;
@@ -84,6 +86,15 @@ class EditedRank : public testing_support::TeamRank {
       std::printf("%d edits of %d ranks: %.2f ms each\n", edits_, member_.ranks(),
                   static_cast<double>(took_ns) / 1e6);
     }
+    for (int i = 0; i < compared_; ++i) {
+      if (!compare_with_making()) return;
+    }
+    if (member_.rank() == 0 && compared_ > 0) {
+      std::printf("an edit %.2f ms, a making %.2f ms: %.2f times as long\n",
+                  static_cast<double>(edits_ns_) / 1e6 / compared_,
+                  static_cast<double>(makings_ns_) / 1e6 / compared_,
+                  static_cast<double>(makings_ns_) / static_cast<double>(edits_ns_));
+    }
     if (!member_.meet()) return;
     (void)ok(tuttiCommDestroy(comm_));
   }
@@ -96,6 +107,31 @@ class EditedRank : public testing_support::TeamRank {
     edit.order = reversed.data();
     edit.order_count = member_.ranks();
     return ok(tuttiCommEdit(comm_, &edit, nullptr));
+  }
+
+  /// Each until a first sum is known, so that lazy connections count.
+  bool compare_with_making() {
+    tuttiUniqueId id;
+    if (!member_.meet()) return false;
+    uint64_t begun_ns = now_ns();
+    if (!turn() || !check_sum()) return false;
+    edits_ns_ += now_ns() - begun_ns;
+    int rank = -1;
+    if (!ok(tuttiCommUserRank(comm_, &rank))) return false;
+    if (rank == 0 && !ok(tuttiGetUniqueId(&id))) return false;
+    if (!ok(tuttiBroadcast(&id, &id, sizeof id, tuttiInt8, 0, comm_, tuttiBlocking()))) {
+      return false;
+    }
+    if (!member_.meet()) return false;
+    begun_ns = now_ns();
+    tuttiComm_t made = nullptr;
+    if (!ok(tuttiCommInitRank(&made, member_.ranks(), id, rank))) return false;
+    int sum = 0;
+    if (!ok(tuttiAllReduce(&rank, &sum, 1, tuttiInt32, tuttiSum, made, tuttiBlocking()))) {
+      return false;
+    }
+    makings_ns_ += now_ns() - begun_ns;
+    return ok(tuttiCommDestroy(made));
   }
 
   bool check_sum() {
@@ -126,6 +162,8 @@ class EditedRank : public testing_support::TeamRank {
   }
 
   const int edits_;
+  const int compared_;
+  uint64_t edits_ns_ = 0, makings_ns_ = 0;
 };
 
 }  // namespace
@@ -133,13 +171,13 @@ class EditedRank : public testing_support::TeamRank {
 
 int main(int argc, char** argv) {
   using tutti::testing_support::into;
-  int edits = 60;
+  int edits = 60, compared = 0;
   tutti::testing_support::TeamProgram program;
   program.limit_ns = tutti::kill_test::kLimitNs;
-  program.body = [&edits](tutti::testing_support::Member& member) {
-    tutti::kill_test::EditedRank(member, edits).run();
+  program.body = [&](tutti::testing_support::Member& member) {
+    tutti::kill_test::EditedRank(member, edits, compared).run();
   };
   program.name = [](uint64_t) { return std::string("edits"); };
-  program.own = {{"--edits", into(edits, 10)}};
+  program.own = {{"--edits", into(edits, 10)}, {"--compare", into(compared, 0)}};
   return program.run(argc, argv);
 }
