@@ -8,6 +8,7 @@
 #include "perf/collectives/perf.h"
 #include "tools/cli/algorithms.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/doctor.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/health.h"
@@ -41,6 +42,7 @@ constexpr Command kCommands[] = {
      "the last calls of processes: tutti trace dump; and what is wrong: analyse"},
     {"algorithms", algorithms_main, "what is registered"},
     {"print", print_main, "an algorithm's schedule as text, and its plans"},
+    {"doctor", doctor_main, "whether this host is fit for jobs of several hosts, and what to do"},
     {"env", env_main, "every setting, its value and its effect"},
     {"timeline", timeline_main, "what a way to train would run, when and with what memory"},
     {"topo", topo_main, "what this host or a cluster is made of"},
