@@ -23,4 +23,8 @@ Result<std::shared_ptr<Endpoint::EndpointPart>> Endpoint::part(const std::string
   return part;
 }
 
+std::shared_ptr<ImportCache> imports_of(const Member& member) {
+  return member.endpoint != nullptr ? member.endpoint->imports() : std::make_shared<ImportCache>();
+}
+
 }  // namespace tutti::transport

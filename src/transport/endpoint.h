@@ -1,8 +1,9 @@
 // The transports of a process have some things in common for all its ranks and communicators:
-// doors, and connections that links share. There is one endpoint a process (api/process.h has it);
-// a transport whose member names none has such a part for itself.
+// doors, connections that links share, and the mappings of memory that peers have registered. There
+// is one endpoint a process (api/process.h has it); a transport whose member names none has such a
+// part, and such mappings, for itself.
 //
-// Owns:     nothing: a part lives as long as a transport has it.
+// Owns:     nothing of a part, which lives as long as a transport has it; the mappings.
 // Threads:  any.
 // Errors:   those of whoever makes a part, or serves it.
 // Lifetime: outlives the transports of the process.
@@ -15,6 +16,8 @@
 #include <string>
 
 #include "src/base/status.h"
+#include "src/transport/import.h"
+#include "src/transport/member.h"
 
 namespace tutti::transport {
 
@@ -39,11 +42,16 @@ class Endpoint {
   using Make = std::function<Result<std::unique_ptr<EndpointPart>>()>;
   /// The one of this name, made now if nobody has it.
   Result<std::shared_ptr<EndpointPart>> part(const std::string& name, const Make& make);
+  const std::shared_ptr<ImportCache>& imports() const { return imports_; }
 
  private:
   const EndpointServer server_;
+  const std::shared_ptr<ImportCache> imports_ = std::make_shared<ImportCache>();
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<EndpointPart>> parts_;  // under mutex_
 };
+
+/// The mappings that links of this member use: those of its process, unless it names no endpoint.
+std::shared_ptr<ImportCache> imports_of(const Member& member);
 
 }  // namespace tutti::transport

@@ -4,9 +4,9 @@
 
 namespace tutti::transport {
 
-Result<Buffer> ImportCache::import(const MemoryHandle& named, const Open& open) {
+Result<Buffer> ImportCache::import(pid_t owner, const MemoryHandle& named, const Open& open) {
   const std::lock_guard lock(mutex_);
-  const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
+  const FileOfOwner file{owner, named.device, named.inode};
   if (const auto found = entries_.find(file); found != entries_.end()) {
     ++found->second.users;
     const Arena& arena = found->second.arena;

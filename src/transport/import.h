@@ -1,15 +1,19 @@
 // Memory that a peer registered, as it lies here: what stands behind Mapped::import().
 //
 // Owns:    an ImportCache its mappings; an Import one use of one, which it gives back, so that
-//          neither mapping nor descriptor outlives what it was for. The link outlives its imports.
+//          neither mapping nor descriptor outlives what it was for. The link outlives its imports,
+//          and the cache its links.
 // Threads: a cache locks inside; an Import is a value.
 // Errors:  kInvalidArgument for what is no handle; else as the caller's way to open it.
 #pragma once
+
+#include <sys/types.h>
 
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "src/base/io.h"
@@ -19,13 +23,16 @@
 
 namespace tutti::transport {
 
-/// The files of its peer that a link has mapped: each once, for as long as somebody uses it.
+/// The files of peers that this process has mapped: each once, whichever links use it, for as long
+/// as somebody does. It is the process's (endpoint.h, imports_of()).
 class ImportCache {
  public:
   using Open = std::function<Result<Fd>()>;
 
-  /// `open` finds the file's descriptor where it is not mapped yet.
-  Result<Buffer> import(const MemoryHandle& named, const Open& open);
+  /// `owner` is the peer's process as this one sees it: what another process calls the same file is
+  /// opened anew, so that no peer gets at another one's memory by its name alone. `open` finds the
+  /// file's descriptor where it is not mapped yet; it may not call the cache.
+  Result<Buffer> import(pid_t owner, const MemoryHandle& named, const Open& open);
   void release(const std::byte* memory);
 
  private:
@@ -33,10 +40,10 @@ class ImportCache {
     Arena arena;
     int users = 0;
   };
+  using FileOfOwner = std::tuple<pid_t, uint64_t, uint64_t>;  // its device and inode
 
   std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, ImportedFile>
-      entries_;  // under mutex_; by device and inode
+  std::map<FileOfOwner, ImportedFile> entries_;  // under mutex_
 };
 
 /// One use of a peer's memory.

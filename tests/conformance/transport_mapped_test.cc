@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "src/transport/endpoint.h"
 #include "src/transport/import.h"
 #include "src/transport/memory_handle.h"
 #include "tests/conformance/transport_crew.h"
@@ -148,6 +149,42 @@ TEST_P(TransportMapped, WhatIsReleasedAsOftenAsImportedIsUnmapped) {
     EXPECT_EQ(first.value().data()[5], static_cast<std::byte>(round));
   }
   EXPECT_EQ(descriptors_of(file), 1u);
+}
+
+// A second communicator of a process costs no mapping and no descriptor of its own.
+TEST_P(TransportMapped, LinksOfAProcessMapRegisteredMemoryOnce) {
+  if (mapped(2) == nullptr) return;
+  auto registered = transport::Arena::create("tutti-test-once", 4096);
+  ASSERT_TRUE(registered.ok()) << registered.status().message();
+  const std::string handle = transport::describe_memory(registered.value()).value();
+  const transport::MemoryHandle file = transport::parse_memory(handle).value();
+  transport::Endpoint endpoint({});  // links with mapped memory have no part that is served
+  for (const bool has_endpoint : {true, false}) {
+    std::vector<std::unique_ptr<Crew>> crews;
+    std::vector<transport::Import> imports;
+    for (uint64_t communicator = 1; communicator <= 3; ++communicator) {
+      crews.push_back(Crew::create(GetParam(), 2, [&](transport::Member& member) {
+        member.communicator = communicator;
+        if (has_endpoint && member.rank == 0) member.endpoint = &endpoint;
+      }));
+      ASSERT_NE(crews.back(), nullptr);
+      const Status status = crews.back()->connect_all();
+      ASSERT_TRUE(status.ok()) << status.message();
+      auto seen = transport::Import::of(*crews.back()->link(0, 1).mapped(), handle);
+      ASSERT_TRUE(seen.ok()) << seen.status().message();
+      imports.push_back(std::move(seen).value());
+    }
+    EXPECT_EQ(descriptors_of(file), has_endpoint ? 2u : 4u) << "its owner's, and of mappings";
+    imports.erase(imports.begin());  // before the communicator, as a registration ends
+    crews.erase(crews.begin());
+    registered.value().data()[9] = std::byte{0x77};
+    for (const transport::Import& import : imports) EXPECT_EQ(import.data()[9], std::byte{0x77});
+    ASSERT_TRUE(crews.back()->link(0, 1).mapped()->import(handle).ok()) << "and never released";
+    imports.clear();
+    EXPECT_EQ(descriptors_of(file), 2u) << "by that link";
+    crews.clear();
+    EXPECT_EQ(descriptors_of(file), 1u);
+  }
 }
 
 TEST_P(TransportMapped, ImportRefusesNonsense) {

@@ -5,13 +5,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "src/base/io.h"
 #include "src/base/words.h"
+#include "src/transport/endpoint.h"
 #include "src/transport/import.h"
+#include "src/transport/link_imports.h"
 #include "src/transport/memory_handle.h"
 
 namespace tutti::transports::loopback {
@@ -65,7 +68,8 @@ Result<Fd> share(const transport::MemoryHandle& memory) {
 
 class LoopbackLink final : public transport::Link, public transport::Mapped {
  public:
-  explicit LoopbackLink(transport::Arena arena) : arena_(std::move(arena)) {
+  LoopbackLink(transport::Arena arena, std::shared_ptr<transport::ImportCache> imports)
+      : arena_(std::move(arena)), imports_(std::move(imports)) {
     capabilities_.mapped = true;
     capabilities_.all_memory = true;
     capabilities_.single_copy = true;
@@ -91,7 +95,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
       return Status::invalid_argument("the handle names memory of another process");
     }
     const transport::MemoryHandle& named = memory.value();
-    return imports_.import(named, [&] { return share(named); });
+    return imports_.import(getpid(), named, [&] { return share(named); });
   }
   void release(const std::byte* memory) override { imports_.release(memory); }
 
@@ -111,12 +115,13 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
  private:
   transport::Capabilities capabilities_;
   const transport::Arena arena_;    // the peer's, mapped once more
-  transport::ImportCache imports_;  // mapped once more as well
+  transport::LinkImports imports_;  // mapped once more as well
 };
 
 class Loopback final : public transport::Transport {
  public:
-  explicit Loopback(std::string card) : card_(std::move(card)) {}
+  Loopback(std::string card, std::shared_ptr<transport::ImportCache> imports)
+      : card_(std::move(card)), imports_(std::move(imports)) {}
 
   std::string_view name() const override { return "loopback"; }
   std::string card() const override { return card_; }
@@ -154,11 +159,12 @@ class Loopback final : public transport::Transport {
         transport::Arena::adopt(fd.value().release(), card->arena.bytes);
     if (!arena.ok()) return arena.status();
     return std::unique_ptr<transport::Link>(
-        std::make_unique<LoopbackLink>(std::move(arena).value()));
+        std::make_unique<LoopbackLink>(std::move(arena).value(), imports_));
   }
 
  private:
   const std::string card_;
+  const std::shared_ptr<transport::ImportCache> imports_;
 };
 
 }  // namespace
@@ -174,7 +180,8 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<std::string> card = write_card(member);
   if (!card.ok()) return card.status();
-  return std::unique_ptr<transport::Transport>(std::make_unique<Loopback>(std::move(card).value()));
+  return std::unique_ptr<transport::Transport>(
+      std::make_unique<Loopback>(std::move(card).value(), transport::imports_of(member)));
 }
 
 }  // namespace tutti::transports::loopback

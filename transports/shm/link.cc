@@ -123,10 +123,10 @@ std::string PeerProcess::text() const {
 }
 
 Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const PeerProcess& peer,
-                                                    const transport::Arena& mine,
+                                                    const ShmMemory& memory,
                                                     const Patience& patience) {
-  const Introduction ours = introduce_self(mine, own_probe());
-  if (Status status = send_attached(socket.get(), ours, mine.fd()); !status.ok()) {
+  const Introduction ours = introduce_self(memory.arena, own_probe());
+  if (Status status = send_attached(socket.get(), ours, memory.arena.fd()); !status.ok()) {
     return status;
   }
   Introduction theirs{};
@@ -145,12 +145,16 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const PeerPro
   PeerProcess known = peer;
   known.visible = peer_owns.process;
   known.process = static_cast<int64_t>(get_little(&theirs[kProcessAt], 8));
-  return std::unique_ptr<ShmLink>(
-      new ShmLink(std::move(socket), known, std::move(arena).value(), single_copy.value()));
+  return std::unique_ptr<ShmLink>(new ShmLink(std::move(socket), known, std::move(arena).value(),
+                                              memory.imports, single_copy.value()));
 }
 
-ShmLink::ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena, bool single_copy)
-    : peer_(peer), liveness_(std::move(socket), peer.visible), arena_(std::move(arena)) {
+ShmLink::ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena,
+                 std::shared_ptr<transport::ImportCache> imports, bool single_copy)
+    : peer_(peer),
+      liveness_(std::move(socket), peer.visible),
+      arena_(std::move(arena)),
+      imports_(std::move(imports)) {
   capabilities_.mapped = true;
   capabilities_.single_copy = single_copy;
 }
@@ -169,7 +173,7 @@ Result<transport::Buffer> ShmLink::import(std::string_view handle) {
     return Status::invalid_argument("the handle names memory of process " +
                                     std::to_string(named.process) + ", not of " + peer_.text());
   }
-  return imports_.import(named, [&] { return fetch(named); });
+  return imports_.import(peer_.visible, named, [&] { return fetch(named); });
 }
 
 Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {

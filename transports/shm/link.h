@@ -1,6 +1,6 @@
 // Shared memory with one peer, once both sides have introduced themselves.
 //
-// Owns:    the connected socket, the mapping of the peer's arena and of what was imported.
+// Owns:    the connected socket, the mapping of the peer's arena, and uses of what was imported.
 // Threads: status(), read() and write() from any; import() locks.
 // Errors:  kRemoteError once the peer is gone.
 #pragma once
@@ -14,6 +14,7 @@
 #include "src/base/status.h"
 #include "src/transport/arena.h"
 #include "src/transport/import.h"
+#include "src/transport/link_imports.h"
 #include "src/transport/memory_handle.h"
 #include "src/transport/transport.h"
 #include "transports/shm/liveness.h"
@@ -31,12 +32,18 @@ struct PeerProcess {
   std::string text() const;
 };
 
+/// The memory that a link starts with.
+struct ShmMemory {
+  const transport::Arena& arena;  // of this rank, for the peer
+  std::shared_ptr<transport::ImportCache> imports;
+};
+
 class ShmLink final : public transport::Link, public transport::Mapped {
  public:
   /// Exchanges arenas over a connection that passed the handshake, and finds out whether both sides
   /// can read and write each other's ordinary memory. Both sides call it at the same time.
   static Result<std::unique_ptr<ShmLink>> introduce(KeptFd socket, const PeerProcess& peer,
-                                                    const transport::Arena& mine,
+                                                    const ShmMemory& memory,
                                                     const Patience& patience);
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
@@ -56,7 +63,8 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   Status write(uint64_t target, transport::ConstBuffer source) override;
 
  private:
-  ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena, bool single_copy);
+  ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena,
+          std::shared_ptr<transport::ImportCache> imports, bool single_copy);
 
   Result<Fd> fetch(const transport::MemoryHandle& memory) const;
   Status explain(const Status& status, const char* what) const;
@@ -65,7 +73,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   const Liveness liveness_;
   const transport::Arena arena_;
   transport::Capabilities capabilities_;
-  transport::ImportCache imports_;
+  transport::LinkImports imports_;
 };
 
 }  // namespace tutti::transports::shm

@@ -1,5 +1,6 @@
 #include "transports/shm/shm.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "src/base/clock.h"
 #include "src/transport/door/handshake.h"
 #include "src/transport/door/meeting.h"
+#include "src/transport/endpoint.h"
 #include "transports/shm/card.h"
 #include "transports/shm/link.h"
 #include "transports/shm/local_socket.h"
@@ -19,6 +21,7 @@ class Shm final : public transport::Transport {
   Shm(const transport::Member& member, const ShmCard& card, KeptFd listener)
       : member_(member),
         card_(card),
+        imports_(transport::imports_of(member)),
         meeting_(std::move(listener), member, transport::door::purpose_of("shm"), check_user) {}
 
   std::string_view name() const override { return "shm"; }
@@ -58,7 +61,7 @@ class Shm final : public transport::Transport {
       PeerProcess process;
       process.rank = rank;
       process.host_id = card_.host_id;
-      auto link = ShmLink::introduce(std::move(fd), process, *member_.arena, patience);
+      auto link = ShmLink::introduce(std::move(fd), process, {*member_.arena, imports_}, patience);
       if (!link.ok()) return link.status();
       return std::unique_ptr<transport::Link>(std::move(link).value());
     };
@@ -82,6 +85,7 @@ class Shm final : public transport::Transport {
 
   const transport::Member& member_;
   const ShmCard card_;
+  const std::shared_ptr<transport::ImportCache> imports_;
   transport::door::LinkMeeting meeting_;
 };
 
