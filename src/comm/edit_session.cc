@@ -74,8 +74,12 @@ uint64_t EditSession::seed() const {
   return self.process.low ^ (uint64_t{self.number} << 32) ^ history_.epoch();
 }
 
+// News of a decision go over the connections that there are: the proposer has one with each member
+// that answered, and a member without one asks. Else all would call all.
 void EditSession::send_consensus(std::vector<consensus::Envelope> envelopes) {
   for (const consensus::Envelope& envelope : envelopes) {
+    const bool is_news = envelope.message.kind == consensus::EditMessage::Subject::kAdopted;
+    if (is_news && !carrier_->is_connected(envelope.to)) continue;
     carrier_->send(envelope.to, kConsensus, envelope.message.encode());
   }
 }
