@@ -15,6 +15,23 @@ void check(const SumPart& part, tuttiDataType_t wire) {
           "; choose the part's own type for the wire, or tuttiFloat32 for types of 16 bits");
 }
 
+/// Casts every part to the wire's buffer, or back.
+void cast_all(std::span<const SumPart> parts, tuttiDataType_t wire, std::byte* place, bool back) {
+  for (const SumPart& part : parts) {
+    const size_t size = part.count * static_cast<size_t>(bytes_of(wire));
+    if (part.count == 0) continue;
+    const std::span<float> floats(reinterpret_cast<float*>(place), part.count);
+    if (part.type == wire) {
+      std::memcpy(back ? part.data : place, back ? place : part.data, size);
+    } else if (back) {
+      Halves(part.type).write(floats, part.data);
+    } else {
+      Halves(part.type).read(part.data, floats);
+    }
+    place += size;
+  }
+}
+
 }  // namespace
 
 FusedSum::FusedSum(tuttiComm_t comm, tuttiDataType_t wire) : comm_(comm), wire_(wire) {
@@ -28,31 +45,13 @@ void FusedSum::run(std::span<const SumPart> parts, bool deterministic) {
     check(part, wire_);
     count = checked_sum(count, static_cast<int64_t>(part.count), "the elements of a fused sum");
   }
-  const int64_t width = bytes_of(wire_);
-  const int64_t bytes = checked_product(count, width, "a fused sum in bytes");
+  const int64_t bytes = checked_product(count, bytes_of(wire_), "a fused sum in bytes");
   if (std::ssize(buffer_) < bytes) buffer_.resize(static_cast<size_t>(bytes));
-  // Casts every part to the wire, or back.
-  const auto cast_all = [&](bool back) {
-    std::byte* place = buffer_.data();
-    for (const SumPart& part : parts) {
-      const size_t size = part.count * static_cast<size_t>(width);
-      if (part.count == 0) continue;
-      const std::span<float> floats(reinterpret_cast<float*>(place), part.count);
-      if (part.type == wire_) {
-        std::memcpy(back ? part.data : place, back ? place : part.data, size);
-      } else if (back) {
-        Halves(part.type).write(floats, part.data);
-      } else {
-        Halves(part.type).read(part.data, floats);
-      }
-      place += size;
-    }
-  };
-  cast_all(false);
+  cast_all(parts, wire_, buffer_.data(), false);
   const SumPart whole{buffer_.data(), static_cast<size_t>(count), wire_};
   all_reduce_together(comm_, std::span(&whole, 1), deterministic);
   ++collectives_;
-  cast_all(true);
+  cast_all(parts, wire_, buffer_.data(), true);
 }
 
 }  // namespace tutti::runtime
