@@ -24,7 +24,7 @@ constexpr uint32_t kSums = 64;
 constexpr int kTimes = 3;  // the best of them counts, since whatever disturbs makes it slower
 constexpr int kCalls = 3;  // of a time, in a row: ranks wait for each other as in a loop
 constexpr int kSteps = 64;
-constexpr double kMostSpread = 3;  // the longest of such times by the shortest
+constexpr double kMostSpread = 3;  // the middle one of such times by the shortest
 constexpr int kMessages = 32, kMessageBytes = 64;
 
 /// Private pages as an allocator gets them, since the system reads large ones of a peer faster.
@@ -246,10 +246,9 @@ Status HostSurvey::single(uint64_t bytes) {
 
 Status HostSurvey::time_of(Way way, uint64_t bytes, double& best_ns) {
   if (Status status = (this->*way)(bytes); !status.ok()) return status;  // touches all pages
-  const bool is_long = bytes > kLeastBytes;  // and suffers less from what disturbs
-  const int times = is_long ? kTimes - 1 : kTimes, calls = is_long ? kCalls - 1 : kCalls;
-  double worst_ns = 0;
-  for (int time = 0; time < times; ++time) {
+  const int calls = bytes > kLeastBytes ? kCalls - 1 : kCalls;  // long ones average by themselves
+  std::array<double, kTimes> times{};
+  for (double& time : times) {
     naps_left = 0;
     if (Status status = meet(); !status.ok()) return status;
     const uint64_t start_ns = monotonic_ns();
@@ -258,11 +257,12 @@ Status HostSurvey::time_of(Way way, uint64_t bytes, double& best_ns) {
     }
     // A rank that shares a core begins late, and by that ends early beside the others.
     if (Status status = meet(); !status.ok()) return status;
-    const double took_ns = static_cast<double>(monotonic_ns() - start_ns) / calls;
-    best_ns = std::min(best_ns, took_ns);
-    worst_ns = std::max(worst_ns, took_ns);
+    time = static_cast<double>(monotonic_ns() - start_ns) / calls;
   }
-  is_disturbed_ = is_disturbed_ || worst_ns > kMostSpread * best_ns;
+  std::sort(times.begin(), times.end());
+  best_ns = times.front();
+  // One of them may have met an interrupt, which takes longer than a short call.
+  is_disturbed_ = is_disturbed_ || times[kTimes / 2] > kMostSpread * best_ns;
   return {};
 }
 
@@ -297,7 +297,7 @@ Status HostSurvey::copies(select::CrowdTimes& found) {
     found.copies.push_back({static_cast<double>(bytes), sums[0], sums[1]});
     used_ns += sums[3];
     // Messages four times as long take at most four times as long.
-    const double next_ns = 4 * (((kTimes - 1) * (kCalls - 1) + 1) * (sums[0] + sums[1]) + sums[2]);
+    const double next_ns = 4 * ((kTimes * (kCalls - 1) + 1) * (sums[0] + sums[1]) + sums[2]);
     if (used_ns + next_ns > static_cast<double>(kTimeNs)) break;
   }
   return {};
