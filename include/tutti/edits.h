@@ -18,9 +18,9 @@
  *           all of it within the edit's time limit. An error names the members that did not answer.
  *           The communicator takes no other call meanwhile; if it does not block (tuttiConfig_t),
  *           the call returns tuttiInProgress and tuttiCommGetAsyncError() says when it is over.
- * Errors:   until the members have adopted the next epoch (a time limit, too few members, a
- * newcomer that does not come, different edits), an error leaves handle, rank and epoch as they
- *           were, and the edit may be repeated. If somebody dies behind the adoption, before the
+ * Errors:   until the members have adopted the next epoch, an error leaves handle, rank and epoch
+ *           as they were, and the edit may be repeated: a time limit, too few members, a newcomer
+ *           that does not come, different edits. If somebody dies behind the adoption, before the
  *           links are made, an edit that removes whoever is dead goes on by itself. Any other ends
  *           with tuttiRemoteError; then rank and epoch are the adopted ones, and calls fail until
  *           the communicator is edited again.

@@ -9,9 +9,9 @@
 //     node of stage 3             | F0 |        | B0 |
 //
 // Exact: what a path is, the bounds on nodes and stages, the best of several candidates. Ours:
-// micro-batches choose their ways one after the other, in several orders, each the one that ends
-// first beside those that are there; where there are few plans, all are tried. The paper's search
-// branches on conflicts instead. The convergence of training is the caller's affair.
+// micro-batches choose their ways one after the other, each the one that ends first beside those
+// that are there, in several tries that look at the ways in other orders; where there are few
+// plans, all are tried. The paper's search branches on conflicts instead. The convergence of training is the caller's affair.
 //
 // Units:   nanoseconds, bytes. A node is a rank.
 // Errors:  throws Error; kInfeasible says which bound leaves no way.
