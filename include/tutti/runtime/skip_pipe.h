@@ -11,7 +11,8 @@
 // Exact: what a path is, the bounds on nodes and stages, the best of several candidates. Ours:
 // micro-batches choose their ways one after the other, each the one that ends first beside those
 // that are there, in several tries that look at the ways in other orders; where there are few
-// plans, all are tried. The paper's search branches on conflicts instead. The convergence of training is the caller's affair.
+// plans, all are tried. The paper's search branches on conflicts instead. The convergence of
+// training is the caller's affair.
 //
 // Units:   nanoseconds, bytes. A node is a rank.
 // Errors:  throws Error; kInfeasible says which bound leaves no way.
