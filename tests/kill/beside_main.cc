@@ -3,10 +3,10 @@
 //
 //   --case deadline   a rank does not come to a call of 64 MiB, which passes its deadline
 //          differ     the ranks' calls of 64 MiB differ
-//          abort      the receiver of 64 MiB ends its communicator in the middle of the message
+//          abort      the receiver of messages of 64 MiB ends its communicator in the middle of one
 //          silent     a receiver of 64 MiB calls nothing of that communicator for --seconds
-//          stopped    the receiver's process is stopped in the middle of the message, which passes
-//                     its deadline, and goes on after --seconds
+//          stopped    the receiver's process is stopped in the middle of such a message, which
+//                     passes its deadline, and goes on after --seconds
 //   --network tcp|default   default: shared memory
 //   --seconds N             (default 2)
 //
@@ -119,6 +119,13 @@ class Rank : testing_support::TeamRank {
                                         tuttiBlocking());
   }
 
+  /// One message behind the other, so that one is under way whenever something happens.
+  tuttiResult_t move_until_error() {
+    tuttiResult_t result = tuttiSuccess;
+    while (result == tuttiSuccess) result = move();
+    return result;
+  }
+
   void fail_one() {
     data_.assign(kCount, 1);
     if (wanted_.what == "abort") return give_up_midway();
@@ -136,18 +143,14 @@ class Rank : testing_support::TeamRank {
   /// The receiver's other communicator is aborted by another thread, while both are called.
   void give_up_midway() {
     std::thread mover;
-    tuttiResult_t moved = tuttiSuccess;
-    if (rank_ != 2) mover = std::thread([&] { moved = move(); });
+    if (rank_ != 2) mover = std::thread([&] { (void)move_until_error(); });
     if (rank_ == kReceiver) {
-      sleep_ns(5 * kMillisecondNs);
+      sleep_ns(50 * kMillisecondNs);
       ok(tuttiCommAbort(failing_));
     }
     (void)use(comm_);
     if (mover.joinable()) mover.join();
     if (rank_ == kReceiver) failing_ = nullptr;
-    if (rank_ == kSender && moved == tuttiSuccess) {
-      member_.fail("a message arrived whose receiver had given up");
-    }
   }
 
   void stay_silent() {
@@ -178,11 +181,11 @@ class Rank : testing_support::TeamRank {
     data_.assign(kCount, 3);
     if (rank_ == kSender) {
       set_deadline();
-      expect_error(move(), "rank 1");
+      expect_error(move_until_error(), "rank 1");
     }
     if (rank_ == kReceiver) {
-      std::thread receiver([&] { (void)move(); });  // how it ends depends on when it is stopped
-      sleep_ns(2 * kMillisecondNs);
+      std::thread receiver([&] { (void)move_until_error(); });
+      sleep_ns(50 * kMillisecondNs);
       kill(member_.board().slots[rank_].process.load(), SIGSTOP);
       receiver.join();
       return;
