@@ -7,9 +7,6 @@
 namespace tutti::engines::streams {
 namespace {
 
-/// No value of a plan reaches it, and the cyclic comparison still takes it for greater.
-constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
-
 ComparedRanks compared(const CapturedRuns::RunsOfRank& parts) {
   ComparedRanks ranks;
   for (size_t rank = 0; rank < parts.memory.ranks(); ++rank) {

@@ -8,10 +8,6 @@
 namespace tutti::engines::streams {
 namespace {
 
-/// Added to a counter's value: no call reaches it, and the cyclic comparison still takes it for
-/// greater.
-constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
-
 ComparedRanks compared(const exec::DeviceRankOptions& options, uint64_t pair_bytes) {
   ComparedRanks ranks;
   for (const exec::ArenaView& arena : options.arenas) {

@@ -48,6 +48,10 @@ struct PendingCall {
   std::shared_ptr<const void> kept[2] = {};        // as long as the streams may read there
 };
 
+/// Stored, or added to a counter's value, to let streams go on: no call reaches it, and the cyclic
+/// comparison of a stream's wait still takes it for greater.
+inline constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
+
 /// The words by which the streams of a rank wait for its peers. Threads: any.
 class StreamWords {
  public:
