@@ -2,17 +2,19 @@
 #
 # TUTTI_PYTHON names a Python that has nanobind and nanobind-backend; without one nothing is built, and
 # the package's tests are skipped. pip sets it by itself, through scikit-build-core.
-if(SKBUILD)
-  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
-  set(TUTTI_PYTHON "${Python_EXECUTABLE}")
-else()
+if(NOT SKBUILD)
   set(TUTTI_PYTHON "" CACHE FILEPATH "A Python with nanobind, for which the package is built")
   if(NOT TUTTI_PYTHON)
     return()
   endif()
   set(Python_EXECUTABLE "${TUTTI_PYTHON}")
-  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 endif()
+find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
+if(NOT Python_Development.Module_FOUND)
+  message(FATAL_ERROR "The headers of ${Python_EXECUTABLE} are missing, with which the package for Python "
+                      "is built: tools/install-packages installs those of Debian's Python")
+endif()
+set(TUTTI_PYTHON "${Python_EXECUTABLE}")
 
 execute_process(COMMAND "${TUTTI_PYTHON}" -m nanobind --cmake_dir
                 OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE

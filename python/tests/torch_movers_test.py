@@ -203,22 +203,70 @@ class Experts(unittest.TestCase):
             return all(torch.equal(x.grad, 8 * x) for x, _ in kept)
         self.assertEqual(tutti.run(main, 2), [True, True])
 
+    def test_room_grows_with_what_comes(self):
+        def main(comm):
+            switch, good = tt.TokenSwitch(comm, experts=2), []
+            for tokens in (3, 40, 2, 41, 0):
+                topk = torch.zeros(tokens, 1, dtype=torch.int64)
+                x = whole((tokens, 4), seed=comm.rank)
+                counts = switch.count(topk)
+                rows = switch.dispatch(x, topk, counts)
+                good.append(torch.equal(switch.combine(rows * 2, topk, counts), 2 * x))
+            return good
+        self.assertEqual(tutti.run(main, 2), [[True] * 5] * 2)
+
+    def test_slots_have_rows_of_their_own(self):
+        def main(comm):
+            switch, topk = tt.TokenSwitch(comm, experts=self.EXPERTS), self.topk_of(comm.rank, False)
+            scores = torch.rand(topk.numel(), 1, requires_grad=True)
+            counts = switch.count(topk)
+            rows = switch.dispatch_slots(scores, topk, counts)
+            slots = switch.combine(rows * 3, topk, counts)
+            (slots * slots).sum().backward()
+            return torch.equal(slots, 3 * scores), torch.allclose(scores.grad, 18 * scores)
+        self.assertEqual(tutti.run(main, 2), [(True, True)] * 2)
+
+    def test_split_experts_add_their_parts(self):
+        def main(comm, etp, ep, dtype):
+            groups = tt.communicators(tutti.Mesh(etp=etp, ep=ep), comm)
+            switch = tt.FoldedSwitch(groups["ep"], groups["etp"], experts=self.EXPERTS)
+            topk = self.topk_of(comm.rank, True)
+            x = whole((self.TOKENS, self.WIDTH), dtype, seed=comm.rank).requires_grad_()
+            counts = switch.count(topk)
+            rows = switch.dispatch(x, topk, counts)
+            place = groups["ep"].rank
+            factors = torch.arange(switch.each, dtype=dtype) + place * switch.each + 1
+            expert = torch.arange(switch.each).repeat_interleave(switch.rows_of_experts(counts))
+            parts = rows * factors[expert].unsqueeze(1) / etp  # what each rank of etp computes
+            slots = switch.combine(parts, topk, counts)
+            slots.sum().backward()
+            expected = self.expected(comm.rank, True, 1000).to(dtype)
+            gradient = (topk + 1).sum(1, keepdim=True).to(dtype).expand_as(x)
+            return torch.equal(slots, expected), torch.equal(x.grad, gradient)
+        for etp, ep in ((1, 2), (2, 1), (2, 2), (4, 1)):
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.subTest(etp=etp, ep=ep, dtype=dtype):
+                    self.assertEqual(tutti.run(main, etp * ep, etp, ep, dtype), [(True, True)] * (etp * ep))
+
     def test_what_cannot_be_is_refused_on_all_ranks(self):
         def main(comm):
             said = []
+            shared = tt.SharedRows(comm)
             switch = tt.TokenSwitch(comm, experts=2, capacity=3)
             topk = torch.zeros(2, 1, dtype=torch.int64)
             counts = switch.count(topk)
             for call in (lambda: tt.TokenSwitch(comm, experts=3, capacity=1),
                          lambda: switch.count(torch.tensor([[7]])),
                          lambda: switch.dispatch(torch.zeros(5, 4), topk, counts),
-                         lambda: switch.dispatch(torch.zeros(2, 4), topk, counts)):
+                         lambda: switch.dispatch(torch.zeros(2, 4), topk, counts),
+                         lambda: shared.gather(torch.zeros(2, 4), torch.tensor([1, 1]))):
                 try:
                     call()
                 except tutti.Error as error:
                     said.append(str(error))
             return said
-        for three, seven, rows, room in tutti.run(main, 2):
+        for three, seven, rows, room, sizes in tutti.run(main, 2):
+            self.assertIn("gives 1 rows", sizes)
             self.assertIn("3 experts are not a multiple of 2", three)
             self.assertIn("experts 7 to 7", seven)
             self.assertIn("needs 2 rows", rows)

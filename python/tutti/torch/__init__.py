@@ -11,6 +11,7 @@ from tutti.torch._groups import communicator, communicators, device_mesh
 from tutti.torch.context import ContextAttention
 from tutti.torch.experts import MixtureOfExperts, TokenSwitch
 from tutti.torch.fsdp2 import fsdp2
+from tutti.torch.folded import FoldedSwitch, SharedRows
 from tutti.torch.gradients import LeafGradients, ddp
 from tutti.torch.movers import Exchange, Sums, ragged_all_gather, ragged_reduce_scatter
 from tutti.torch.pipelines import schedule
@@ -18,6 +19,7 @@ from tutti.torch.ragged import checkpoint_state, ragged_fsdp
 
 backend.register_if_alone()
 
-__all__ = ["ContextAttention", "Exchange", "LeafGradients", "MixtureOfExperts", "Sums", "TokenSwitch",
+__all__ = ["ContextAttention", "Exchange", "FoldedSwitch", "LeafGradients", "MixtureOfExperts",
+           "SharedRows", "Sums", "TokenSwitch",
            "backend", "checkpoint_state", "communicator", "communicators", "context", "ddp", "device_mesh", "fsdp2",
            "pipelines", "ragged", "ragged_all_gather", "ragged_fsdp", "ragged_reduce_scatter", "schedule"]

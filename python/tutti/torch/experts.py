@@ -16,6 +16,9 @@ from tutti.torch._groups import communicator
 from tutti.torch._handles import bytes_view, find, named, type_name
 
 
+PER_TOKEN, PER_SLOT = -1, -2  # in the place of a number of rows
+
+
 # ---- the ops -------------------------------------------------------------------------------------
 
 @torch.library.custom_op("tutti::count_tokens", mutates_args=())
@@ -42,8 +45,9 @@ def _(counts, switch):
 @torch.library.custom_op("tutti::dispatch", mutates_args=())
 def _dispatch(x: torch.Tensor, topk: torch.Tensor, counts: torch.Tensor, switch: str,
               rows: int) -> torch.Tensor:
-    """`rows` of the result, if they are known: then x has a row for each slot, else for each token."""
-    return find(switch).move_out(x, topk, counts, rows >= 0)
+    """x has a row for each token if `rows` is PER_TOKEN, else one for each slot: then `rows` are those of the
+    result, if they are known, or PER_SLOT."""
+    return find(switch).move_out(x, topk, counts, rows != PER_TOKEN)
 
 
 @_dispatch.register_fake
@@ -65,9 +69,9 @@ def _(rows, topk, counts, switch):
 
 
 def _remember_dispatch(ctx, inputs, output):
-    _, topk, counts, ctx.switch, _ = inputs
+    _, topk, counts, ctx.switch, rows = inputs
     ctx.kept = find(ctx.switch)
-    ctx.k = topk.shape[1]
+    ctx.k = topk.shape[1] if rows == PER_TOKEN else 1
     ctx.save_for_backward(topk, counts)
 
 
@@ -131,7 +135,7 @@ class TokenSwitch:
     arithmetic; rows of tokens that were dropped are 0.
 
     capacity          rows that this rank has room for, whatever their experts; more is refused on all
-                      ranks before anything is sent
+                      ranks before anything is sent. None: room is made anew where it lacks
     expert_capacity   tokens that each rank sends to an expert at most, the first ones; -1: all
     helpers, gate     least-loaded experts (LLEP): if the fullest rank has more than `gate` times the
                       mean, experts lend tokens and weights to at most `helpers` slots of other ranks.
@@ -153,7 +157,7 @@ class TokenSwitch:
     ([1.0, 2.0, 11.0, 12.0], [2.0, 1.0, 4.0, 2.0])
     """
 
-    def __init__(self, group=None, *, experts, capacity, expert_capacity=-1, helpers=0, gate=1.3,
+    def __init__(self, group=None, *, experts, capacity=None, expert_capacity=-1, helpers=0, gate=1.3,
                  min_tokens=1):
         self.comm = communicator(group)
         ranks = self.comm.ranks
@@ -174,7 +178,11 @@ class TokenSwitch:
         return _count(topk, self.name)
 
     def dispatch(self, x, topk, counts):
-        return _dispatch(x, topk, counts, self.name, -1)
+        return _dispatch(x, topk, counts, self.name, PER_TOKEN)
+
+    def dispatch_slots(self, values, topk, counts):
+        """As dispatch(), with a row of its own for each slot: [tokens * k, width], scores say."""
+        return _dispatch(values, topk, counts, self.name, PER_SLOT)
 
     def group_ends(self, counts):
         return _ends(counts, self.name)
@@ -253,21 +261,31 @@ class TokenSwitch:
         first = self.comm.rank * self.groups
         return counts[:, first:first + self.groups].sum(0).cumsum(0).to(torch.int32)
 
-    def _window(self, x):
-        """Memory for rows of this type and width, made at their first use."""
+    def _window(self, x, counts):
+        """Memory for rows of this type and width, made at their first use; `counts` are of groups."""
         key = type_name(x, "TokenSwitch"), x.shape[1]
-        if key not in self._rows:
-            self._rows[key] = tutti.RowDispatch(self.comm, experts=self.comm.ranks * self.groups,
-                                                capacity=self.capacity, dtype=key[0], width=key[1])
-        return self._rows[key]
+        made, room = self._rows.get(key, (None, -1))
+        if self.capacity is None:  # all ranks see the same counts, and so make it anew together
+            want = max(sum(counts.sums[r * self.groups:(r + 1) * self.groups])
+                       for r in range(self.comm.ranks))
+            want = room if want <= room else max(want, room + room // 2)
+        else:
+            want = self.capacity
+        if want != room:
+            del made
+            self._rows.pop(key, None)
+            self._rows[key] = (tutti.RowDispatch(self.comm, experts=self.comm.ranks * self.groups,
+                                                 capacity=want, dtype=key[0], width=key[1]), want)
+        return self._rows[key][0]
 
     def move_out(self, x, topk, counts, each_slot):
         want = topk.numel() if each_slot else topk.shape[0]
         if x.dim() != 2 or x.shape[0] != want:
             raise InvalidInput(f"TokenSwitch: x has the shape {list(x.shape)}, and topk "
                                f"{list(topk.shape)} needs {want} rows")
-        window = self._window(x)
-        window.dispatch(*self._index(topk, counts, each_slot), x.contiguous())
+        index, counts = self._index(topk, counts, each_slot)
+        window = self._window(x, counts)
+        window.dispatch(index, counts, x.contiguous())
         rows = x.new_empty((window.offsets[-1], x.shape[1]))
         if rows.numel():
             bytes_view(rows)[:] = window.rows.reshape(-1).view("uint8")
@@ -275,8 +293,8 @@ class TokenSwitch:
         return rows
 
     def move_back(self, rows, topk, counts):
-        window = self._window(rows)
         index, counts = self._index(topk, counts, False)
+        window = self._window(rows, counts)
         window.prepare(index, counts)
         if rows.shape[0] != window.offsets[-1]:
             raise InvalidInput(f"TokenSwitch: there are results of {rows.shape[0]} rows, and "
@@ -335,7 +353,8 @@ class MixtureOfExperts(nn.Module):
     `load_balance` is the auxiliary loss of the last call, over the tokens of all ranks.
     """
 
-    def __init__(self, width, hidden, experts, k, group=None, *, capacity, helpers=0, gate=1.3, seed=0):
+    def __init__(self, width, hidden, experts, k, group=None, *, capacity=None, helpers=0, gate=1.3,
+                 seed=0):
         super().__init__()
         if width % 4 or hidden % 4:
             raise InvalidInput(f"MixtureOfExperts: width {width} and hidden {hidden} must be multiples "
