@@ -140,6 +140,22 @@ void add_memory(nb::module_& module) {
              ">>> model = tutti.MemoryModel(blocks=blocks, costs=tutti.ChunkCosts())\n"
              ">>> tutti.search_memory(model, limit=250)\n"
              "MemoryPlan(persist=4, buffers=0, swap=2, recompute=0)");
+  module.def(
+      "activation_places",
+      [](const MemoryModel& model, const MemoryPlan& plan) {
+        static constexpr const char* kNames[] = {"device", "host", "recomputed"};
+        std::vector<std::string> names;
+        for (const ActivationPlace place : places_of(model, plan)) {
+          names.emplace_back(kNames[static_cast<int>(place)]);
+        }
+        return names;
+      },
+      "model"_a, "plan"_a,
+      "Where a plan has each block's activations: \"device\", \"host\" or \"recomputed\".\n\n"
+      ">>> blocks = [tutti.MemoryBlock(activations=100, input=10, swap=10**6)] * 4\n"
+      ">>> model = tutti.MemoryModel(blocks=blocks, costs=tutti.ChunkCosts())\n"
+      ">>> tutti.activation_places(model, tutti.search_memory(model, limit=250))\n"
+      "['host', 'host', 'device', 'device']");
   module.def("chunked_step", &chunked_step, "model"_a, "plan"_a, "ranks"_a,
              "One step of a memory plan as a Timeline.\n\n"
              ">>> costs = tutti.ChunkCosts(parameters=2)\n"

@@ -22,7 +22,7 @@ def example(name):
     return module
 
 
-GPT, MOE = example("torch_nano_gpt"), example("torch_nano_moe")
+GPT, MOE, PARTS = (example(name) for name in ("torch_nano_gpt", "torch_nano_moe", "torch_nano_parts"))
 
 
 def gpt(rank, options):
@@ -31,6 +31,10 @@ def gpt(rank, options):
 
 def moe(rank, options):
     return MOE.train(**options)
+
+
+def part(rank, name, options):
+    return PARTS.train(name, **options)
 
 
 def distance(found, expected):
@@ -84,6 +88,19 @@ class NanoMoe(unittest.TestCase):
                     self.assertEqual(moves > 0, "helpers" in layout)
         dropped, _ = torch_ranks.run(moe, 2, {"drop": True})[0]
         self.assertGreater(distance(dropped, one), 10 * BOUND)
+
+
+class NanoParts(unittest.TestCase):
+    def test_losses_are_within_the_bound_and_a_dropped_gradient_exceeds_it(self):
+        for name in PARTS.SYSTEMS:
+            with self.subTest(name):
+                one = torch_ranks.run(part, 1, name, {})[0]
+                self.assertLess(one[3], one[0] - 0.1)
+                for ranks in (2, 4):
+                    for losses in torch_ranks.run(part, ranks, name, {}):
+                        self.assertLess(distance(losses, one), BOUND)
+                dropped = torch_ranks.run(part, 2, name, {"drop": True})[0]
+                self.assertGreater(distance(dropped, one), 10 * BOUND)
 
 
 if __name__ == "__main__":

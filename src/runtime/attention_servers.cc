@@ -37,52 +37,90 @@ void check_spec(std::span<const AttentionDocument> documents, const AttentionSer
   }
 }
 
-bool is_divisible(const AttentionDocument& document, const AttentionServerSpec& spec) {
-  return document.tokens % (2 * spec.grain) == 0;
-}
+/// An item of the problem: pairs of a token of a document's head and one of its tail, or the rows
+/// begin .. end, which stay together.
+struct AttentionPiece {
+  int document = 0;
+  bool is_pairs = false;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
 
-/// A unit is one token of the head and one of the tail: tokens + 1 pairs.
-WorkItem item_of(const AttentionDocument& document, const AttentionServerSpec& spec) {
-  WorkItem item;
-  item.home = document.home;
-  item.move_fixed =
-      Bytes(checked_product(document.tokens, spec.key_value.value, "what a document moves"));
-  const Bytes row(checked_product(4, spec.query.value, "two rows with their outputs") / 2);
-  if (is_divisible(document, spec)) {
-    item.units = document.tokens / 2;
-    item.unit_cost = document.tokens + 1;
-    item.grain = spec.grain;
-    item.unit_memory = 2;
-    item.move_per_unit = row * 2;
-  } else {
-    item.unit_cost = causal_work(document.tokens, document.tokens);
-    item.unit_memory = document.tokens;
-    item.move_per_unit =
-        Bytes(checked_product(document.tokens, row.value, "what a document's rows move"));
-  }
-  return item;
-}
-
-WorkProblem problem_of(std::span<const AttentionDocument> documents,
-                       const AttentionServerSpec& spec) {
+/// The documents' pieces and the problem of which they are the items.
+struct AttentionPieces {
+  std::vector<AttentionPiece> pieces;
   WorkProblem problem;
-  problem.bins.resize(at(spec.servers), {kNoLimit, spec.tokens_per_server, 0});
-  double total = 0;
-  for (const AttentionDocument& document : documents) {
-    problem.items.push_back(item_of(document, spec));
-    total += static_cast<double>(problem.items.back().units) *
-             static_cast<double>(problem.items.back().unit_cost);
+};
+
+class PieceMaker {
+ public:
+  PieceMaker(std::span<const AttentionDocument> documents, const AttentionServerSpec& spec)
+      : documents_(documents), spec_(spec), row_(checked_product(2, spec.query.value, "a row")) {
+    double total = 0;
+    for (const AttentionDocument& document : documents) {
+      total += static_cast<double>(causal_work(document.tokens, document.tokens));
+    }
+    share_ = total / spec.servers * (1 + spec.epsilon);
+    made_.problem.bins.resize(at(spec.servers), {kNoLimit, spec.tokens_per_server, 0});
   }
-  const double share = total / spec.servers * (1 + spec.epsilon);
-  for (size_t d = 0; d < documents.size(); ++d) {
-    const int64_t tokens = documents[d].tokens, step = 2 * spec.grain;
-    require(problem.items[d].grain > 0 || static_cast<double>(problem.items[d].unit_cost) <= share,
-            "document ", d, " has more attention than a server's share and must be cut, but its ",
-            tokens, " tokens are no multiple of twice the grain ", spec.grain, "; pad it to ",
-            (tokens + step - 1) / step * step);
+
+  AttentionPieces make() {
+    for (int d = 0; d < std::ssize(documents_); ++d) add_document(d);
+    return std::move(made_);
   }
-  return problem;
-}
+
+ private:
+  /// A document of whole grains is pairs; another one stays whole if a server may have it all, and
+  /// else consists of pairs, and rows between them.
+  void add_document(int d) {
+    const int64_t tokens = documents_[at(d)].tokens;
+    const int64_t pairs = tokens / 2 / spec_.grain * spec_.grain;
+    if (tokens == 2 * pairs) return add_pairs(d, pairs);
+    const bool fits = static_cast<double>(causal_work(tokens, tokens)) <= share_;
+    require(fits || pairs > 0, "document ", d,
+            " has more attention than a server's share and must "
+            "be cut, but its ",
+            tokens, " tokens are fewer than two grains of ", spec_.grain,
+            "; give a grain of at most ", tokens / 2);
+    if (!fits) add_pairs(d, pairs);
+    add_rows(d, fits ? 0 : pairs, tokens - (fits ? 0 : pairs));
+  }
+
+  WorkItem item_of(int d) const {
+    WorkItem item;
+    item.home = documents_[at(d)].home;
+    item.move_fixed = Bytes(
+        checked_product(documents_[at(d)].tokens, spec_.key_value.value, "what a document moves"));
+    return item;
+  }
+
+  /// A unit is one token of the head and one of the tail: tokens + 1 pairs of the mask.
+  void add_pairs(int d, int64_t pairs) {
+    WorkItem item = item_of(d);
+    item.units = pairs;
+    item.unit_cost = documents_[at(d)].tokens + 1;
+    item.grain = spec_.grain;
+    item.unit_memory = 2;
+    item.move_per_unit = row_ * 2;
+    made_.problem.items.push_back(item);
+    made_.pieces.push_back({d, true, 0, 0});
+  }
+
+  void add_rows(int d, int64_t begin, int64_t end) {
+    WorkItem item = item_of(d);
+    item.unit_cost = causal_work(end - begin, end);
+    item.unit_memory = end - begin;
+    item.move_per_unit = Bytes(checked_product(end - begin, row_.value, "what rows move"));
+    made_.problem.items.push_back(item);
+    made_.pieces.push_back({d, false, begin, end});
+  }
+
+  std::span<const AttentionDocument> documents_;
+  const AttentionServerSpec& spec_;
+  Bytes row_;  // of a query and its output
+  double share_ = 0;
+  AttentionPieces made_;
+};
 
 /// Turns the assignment into rows and parcels, a rank after the other.
 class PlanMaker {
@@ -103,13 +141,13 @@ class PlanMaker {
   }
 
   AttentionPlan make() {
-    const WorkProblem problem = problem_of(documents_, spec_);
-    const Assignment assignment = deficit_fill(problem, spec_.epsilon);
-    plan_.balance = judge(problem, assignment);
+    const AttentionPieces made = PieceMaker(documents_, spec_).make();
+    const Assignment assignment = deficit_fill(made.problem, spec_.epsilon);
+    plan_.balance = judge(made.problem, assignment);
     for (int server = 0; server < spec_.servers; ++server) {
       last_document_ = -1;
       for (const WorkSlice& slice : assignment.slices) {
-        if (slice.bin == server) add_slice(slice);
+        if (slice.bin == server) add_slice(made.pieces[at(slice.item)], slice);
       }
     }
     const std::string_view what = "what all slices send";
@@ -120,25 +158,27 @@ class PlanMaker {
   }
 
  private:
-  void add_slice(const WorkSlice& slice) {
-    const int64_t tokens = documents_[at(slice.item)].tokens;
-    if (!is_divisible(documents_[at(slice.item)], spec_)) return add_run(slice, 0, tokens, tokens);
+  void add_slice(const AttentionPiece& piece, const WorkSlice& slice) {
+    const int64_t tokens = documents_[at(piece.document)].tokens;
+    const int d = piece.document, server = slice.bin;
+    if (!piece.is_pairs) return add_run(d, server, piece.begin, piece.end, piece.end);
     const int64_t keys = tokens - slice.begin;
-    if (slice.end == tokens / 2) return add_run(slice, slice.begin, keys, keys);
-    add_run(slice, slice.begin, slice.end, keys);
-    add_run(slice, tokens - slice.end, keys, keys);
+    if (slice.end == tokens - slice.end) return add_run(d, server, slice.begin, keys, keys);
+    add_run(d, server, slice.begin, slice.end, keys);
+    add_run(d, server, tokens - slice.end, keys, keys);
   }
 
-  void add_run(const WorkSlice& slice, int64_t begin, int64_t end, int64_t keys) {
-    const int home = documents_[at(slice.item)].home, server = slice.bin;
-    const int64_t offset = home_offset_[at(slice.item)], rows = end - begin;
-    AttentionRun run{slice.item, begin, rows, home != server, offset + begin, offset};
+  void add_run(int document, int server, int64_t begin, int64_t end, int64_t keys) {
+    const int home = documents_[at(document)].home;
+    const int64_t offset = home_offset_[at(document)], rows = end - begin;
+    AttentionRun run{document, begin, rows, home != server, offset + begin, offset};
     if (run.is_remote) {
       run.query_offset = add_parcel(plan_.queries, {home, server, offset + begin, 0, rows});
-      // The first slice of a document needs the most of its keys: slices come by their begin.
-      if (slice.item != last_document_) {
+      // The first slice of a document needs the most of its keys: slices come by their begin, and
+      // the rows between pairs come last.
+      if (document != last_document_) {
         key_offset_ = add_parcel(plan_.keys, {home, server, offset, 0, keys});
-        last_document_ = slice.item;
+        last_document_ = document;
       }
       run.key_offset = key_offset_;
     }

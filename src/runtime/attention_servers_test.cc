@@ -84,6 +84,7 @@ TEST(RuntimeAttentionServers, EveryPairOfTheMaskIsAttendedToOnce) {
     Documents documents = random_documents(dice, servers, grain);
     if (i % 2 == 0) documents.push_back({int64_t(1 + dice() % 3), 0});  // odd ones stay whole
     if (i % 2 == 0) documents.push_back({64, 0});
+    if (i % 3 == 0) documents.push_back({int64_t(200 + dice() % 7), 0});  // long ones are cut
     const AttentionPlan plan = plan_attention(documents, spec_of(servers, 0.5, grain));
     std::set<std::pair<int, int64_t>> rows;
     int64_t pairs = 0;
@@ -101,6 +102,15 @@ TEST(RuntimeAttentionServers, EveryPairOfTheMaskIsAttendedToOnce) {
     EXPECT_EQ(std::ssize(rows), tokens);
     EXPECT_EQ(pairs, pairs_of(plan));
     EXPECT_LE(moved(plan.keys), tokens * (servers - 1));
+  }
+}
+
+// The rows between the pairs of a document stay together, wherever they are attended to.
+TEST(RuntimeAttentionServers, DocumentsOfAnyLengthAreCut) {
+  for (const int64_t tokens : {4097, 4099, 5003}) {
+    const AttentionPlan plan = plan_attention(Documents{{tokens, 0}}, spec_of(4, 0.05, 16));
+    EXPECT_LT(plan.balance.max_over_mean, 1.06) << tokens;
+    EXPECT_EQ(pairs_of(plan), causal_work(tokens, tokens));
   }
 }
 
@@ -160,7 +170,7 @@ std::vector<double> room(int64_t tokens, int width) {
 
 // 3.8 (e): remote slices, brought back, equal local attention to the bit.
 TEST(RuntimeAttentionServers, WhatOtherRanksAttendToComesBackAsIfAttendedToAtHome) {
-  const Documents documents{{96, 0}, {32, 1}, {16, 2}, {8, 3}, {7, 3}, {48, 0}};
+  const Documents documents{{96, 0}, {32, 1}, {16, 2}, {8, 3}, {7, 3}, {47, 0}, {131, 0}};
   const AttentionPlan plan = plan_attention(documents, spec_of(4, 0.05, 4));
   EXPECT_GE(plan.balance.moves, 3);
   run_ranks(4, [&](tuttiComm_t comm, int rank) {
@@ -246,8 +256,7 @@ TEST(RuntimeAttentionServers, RefusesDocumentsAndServersThatCannotBe) {
   EXPECT_REFUSED(plan_attention({}, spec_of(2, 0.1, 128)), "at least one");
   EXPECT_REFUSED(plan_attention(one, spec_of(2, -0.1, 128)), "epsilon");
   EXPECT_REFUSED(plan_attention(one, spec_of(2, 0.1, 0)), "the grain is 0");
-  EXPECT_REFUSED(plan_attention(one, spec_of(2, 0.1, 1000)), "pad it to 6000");
-  EXPECT_REFUSED(plan_attention(Documents{{4097, 0}}, spec_of(2, 0.1, 1)), "pad it to 4098");
+  EXPECT_REFUSED(plan_attention(one, spec_of(2, 0.1, 3000)), "a grain of at most 2048");
   EXPECT_EQ(plan_attention(Documents{{4097, 0}}, spec_of(1, 0, 1)).balance.moves, 0);
   EXPECT_REFUSED(plan_attention(Documents{{0, 0}}, spec_of(2, 0.1, 1)), "give 1 or more");
   EXPECT_REFUSED(plan_attention(Documents{{64, 2}}, spec_of(2, 0.1, 1)), "has home 2");

@@ -4,10 +4,11 @@
 // rank serves.
 //
 // Exact: slices of a document are pairs of a token of its head and one of its tail, of equal work
-// each; ranks in decreasing deficit take what gives most work for its bytes (deficit_fill). The
+// each; ranks in decreasing deficit take what gives most work for its bytes (deficit_fill). Ours:
+// where a long document's length is no multiple of two grains, the rows between are a slice. The
 // plan counts bytes as the authors do, with all keys of a document, although only the needed ones
-// are sent; it also counts the output rows that go back. Not taken over: slices that are no
-// head-tail pairs, and the search for tasks' times; for weights of your own call deficit_fill().
+// are sent; it also counts the output rows that go back. Not taken over: query ranges cut by the
+// closed form, and the search for tasks' times; for weights of your own call deficit_fill().
 //
 // Each query row is attended to in one place with all its keys, so that outputs equal those of one
 // process bit by bit. Two Reshardings, in tokens, say what goes over the network: that of queries,

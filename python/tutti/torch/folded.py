@@ -3,81 +3,10 @@ etp group, which split its weights, and experts are spread over the ep group."""
 
 import torch
 
-from tutti.errors import InvalidInput
 from tutti.torch._groups import communicator
-from tutti.torch._handles import find, named, type_name
 from tutti.torch.experts import TokenSwitch
+from tutti.torch.rows import SharedRows
 
-
-# ---- the op --------------------------------------------------------------------------------------
-
-@torch.library.custom_op("tutti::share_rows", mutates_args=())
-def _share(x: torch.Tensor, sizes: torch.Tensor, rows: str, add: bool) -> torch.Tensor:
-    """The rows of all ranks, or the sum over ranks of this rank's rows; sizes[r] are rank r's."""
-    return find(rows).move(x, sizes, add)
-
-
-@_share.register_fake
-def _(x, sizes, rows, add):
-    return x.new_empty((torch.library.get_ctx().new_dynamic_size(), *x.shape[1:]))
-
-
-def _remember(ctx, inputs, output):
-    _, sizes, ctx.rows, ctx.add = inputs
-    ctx.kept = find(ctx.rows)
-    ctx.save_for_backward(sizes)
-
-
-_share.register_autograd(
-    lambda ctx, grad: (_share(grad, *ctx.saved_tensors, ctx.rows, not ctx.add), None, None, None),
-    setup_context=_remember)
-
-
-class SharedRows:
-    """Rows of all ranks of a group to all of them, or summed and given out, with as many of each rank as a
-    tensor says: sizes is int64[ranks]. Each is the other's gradient. Types of 16 bits are added in float32.
-
-    >>> import torch, tutti, tutti.torch as tt
-    >>> def main(comm):
-    ...     rows, sizes = tt.SharedRows(comm), torch.tensor([1, 2])
-    ...     x = torch.full((comm.rank + 1, 1), float(comm.rank + 1), requires_grad=True)
-    ...     y = rows.gather(x, sizes)
-    ...     rows.scatter(y, sizes).sum().backward()
-    ...     return y.ravel().tolist(), x.grad.ravel().tolist()
-    >>> tutti.run(main, ranks=2)[1]
-    ([1.0, 2.0, 2.0], [2.0, 2.0])
-    """
-
-    def __init__(self, group=None):
-        self.comm = communicator(group)
-        self.name = named(self)
-
-    def gather(self, x, sizes):
-        return _share(x, sizes, self.name, False)
-
-    def scatter(self, x, sizes):
-        return _share(x, sizes, self.name, True)
-
-    def move(self, x, sizes, add):
-        """What the op does."""
-        type_name(x, "SharedRows")
-        each = sizes.tolist()
-        have, want = each[self.comm.rank], sum(each)
-        if add:
-            have, want = want, have
-        if len(each) != self.comm.ranks or x.dim() < 1 or x.shape[0] != have:
-            raise InvalidInput(f"SharedRows: x has the shape {list(x.shape)} and sizes are {each}; rank "
-                               f"{self.comm.rank} of {self.comm.ranks} gives {have} rows")
-        row = x[0].numel() if x.shape[0] else x.new_empty((1, *x.shape[1:])).numel()
-        counts, target = [n * row for n in each], x.new_empty((want, *x.shape[1:]))
-        if add:
-            self.comm.reduce_scatter_v(x.contiguous(), target, counts)
-        else:
-            self.comm.all_gather_v(x.contiguous(), target, counts)
-        return target
-
-
-# ---- the switch ----------------------------------------------------------------------------------
 
 class FoldedSwitch:
     """A TokenSwitch whose experts are split over a second group: each rank of `etp` holds a part of the
