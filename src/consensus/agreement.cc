@@ -6,6 +6,10 @@
 namespace tutti::consensus {
 namespace {
 
+// How often a proposer asks all before it goes on without an answer from some that it does not know
+// to be dead: a member that died shortly before is known dead only once somebody has called it.
+constexpr int kPatientAsks = 4;
+
 std::set<MemberId> keys_of(const std::map<MemberId, std::optional<ViewProposal>>& promises) {
   std::set<MemberId> keys;
   for (const auto& [member, accepted] : promises) keys.insert(member);
@@ -113,6 +117,7 @@ void Agreement::tick(uint64_t now) {
   }
   ask();
   wake_at_ = now + terms_.retry;
+  send_accepts_if_promised(now);
 }
 
 std::vector<Envelope> Agreement::take_messages() { return std::exchange(outbox_, {}); }
@@ -206,6 +211,7 @@ void Agreement::propose(uint64_t now) {
   promised_ = ballot_;
   promises_ = {{terms_.self, accepted_}};
   wake_at_ = now + terms_.retry;
+  asked_ = 0;
   ask();
   send_accepts_if_promised(now);
 }
@@ -214,6 +220,7 @@ void Agreement::send_accepts_if_promised(uint64_t now) {
   if (phase_ != BallotPhase::kPreparing) return;
   if (!rules_.decides(terms_, wish_, keys_of(promises_), dead_)) return;
   std::optional<View> view = rules_.bound_to(promises_);
+  if (!view && waits_for_news_of_death()) return;
   if (!view) view = next_view();
   if (!view) return;  // a newcomer is missing; its arrival comes here again
   proposed_ = std::move(view);
@@ -223,6 +230,15 @@ void Agreement::send_accepts_if_promised(uint64_t now) {
   wake_at_ = now + terms_.retry;
   ask();
   adopt_if_accepted();
+}
+
+/// A view with a dead member is one whose links cannot be made.
+bool Agreement::waits_for_news_of_death() const {
+  if (wish_.who != Wish::Leave::kDead || asked_ >= kPatientAsks) return false;
+  const std::vector<MemberId>& members = terms_.previous.members;
+  return std::any_of(members.begin(), members.end(), [this](const MemberId& member) {
+    return expects(member) && promises_.count(member) == 0;
+  });
 }
 
 void Agreement::adopt_if_accepted() {
@@ -312,6 +328,7 @@ void Agreement::send(MemberId to, EditMessage message) {
 }
 
 void Agreement::ask() {
+  ++asked_;
   const bool preparing = phase_ == BallotPhase::kPreparing;
   EditMessage question = message_of(
       preparing ? EditMessage::Subject::kPrepare : EditMessage::Subject::kAccept, ballot_);

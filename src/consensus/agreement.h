@@ -76,6 +76,7 @@ class Agreement {
 
   void propose(uint64_t now);
   void send_accepts_if_promised(uint64_t now);
+  bool waits_for_news_of_death() const;
   void adopt_if_accepted();
   void give_way(uint64_t now);
   std::optional<View> next_view() const;
@@ -113,6 +114,7 @@ class Agreement {
   Ballot ballot_;
   uint64_t highest_counter_ = 0;
   uint32_t tries_ = 0;
+  int asked_ = 0;  // times, with this ballot
   std::map<MemberId, std::optional<ViewProposal>> promises_;
   std::set<MemberId> accepts_;
   std::optional<View> proposed_;

@@ -332,7 +332,6 @@ class Director {
     const auto environment = testing_support::environment_of(options_.network, rank % 2, 2);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     setenv("TUTTI_INIT_TIMEOUT", "100", 1);
-    setenv("TUTTI_MEASURE", "off", 1);  // the time of a survey is no part of this
     if (options_.sockets_only()) setenv("TUTTI_LAZY_CONNECT", "0", 1);
     if (options_.scenario == "stop") setenv("TUTTI_TIMEOUT", "2", 1);
     InPlaceRank(Member(stage_.board, rank, all), options_, stage_).run();
