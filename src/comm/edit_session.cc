@@ -97,7 +97,9 @@ void EditSession::take(const bootstrap::CarriedMessage& message) {
   if (message.kind == kConsensus) {
     take_consensus(message);
   } else if (message.kind == kUnknownEpoch) {
-    has_to_ask_anew_ = true;
+    // An answer to words of an earlier epoch may come late.
+    consensus::ByteReader in(message.bytes);
+    if (in.number() == history_.epoch() && in.finished()) has_to_ask_anew_ = true;
   } else if (message.bytes.size() >= digest_.size()) {
     take_building(message);
   }
@@ -127,7 +129,9 @@ void EditSession::take_consensus(const bootstrap::CarriedMessage& carried) {
     last.receive(message, now_ms());
     send_consensus(last.take_messages());
   } else if (message.epoch < present) {
-    carrier_->send(carried.from, kUnknownEpoch, "");
+    consensus::ByteWriter epoch;
+    epoch.number(message.epoch);
+    carrier_->send(carried.from, kUnknownEpoch, std::move(epoch).bytes());
   }
 }
 
@@ -241,6 +245,12 @@ Status EditSession::adopt(const consensus::View& view) {
 }
 
 Result<bool> EditSession::join(const Patience& patience) {
+  // It was let in, and missed the news.
+  if (history_.view().holds(history_.self())) {
+    const Status status = adopt(history_.view());
+    if (!status.ok()) return status;
+    return true;
+  }
   const RankAddress& own = history_.listener()->places.front();
   joiner_ = std::make_unique<consensus::Joiner>(history_.view(), history_.self(), write_place(own),
                                                 kRepeatNs / kNanosecondsPerMillisecond);

@@ -61,7 +61,7 @@ class EditSession {
     kCards,          // of all
     kHasCards,       // the sender
     kGaveUp,         // the sender cannot build the epoch
-    kUnknownEpoch,   // what the receiver said is about one that is long over
+    kUnknownEpoch,   // what the receiver said of the epoch in it is about one that is long over
   };
 
   EditSession(GroupHistory& history, IsLost is_lost);
