@@ -103,6 +103,19 @@ TEST(Agreement, OverHostsAMajorityDecidesAndKeepsWhoIsOnlySilent) {
   EXPECT_EQ(group.adopted(1), (Members{1, 2, 3}));
 }
 
+// A member that died before the edit is found dead by those who call it: a majority of the others
+// must not be faster than that.
+TEST(Agreement, OverHostsAMajorityFirstHearsWhoIsDead) {
+  Group group({1, 2, 3}, Judge::kMajority);
+  group.cut_off(3);
+  group.begin({});
+  group.run(15);
+  EXPECT_TRUE(group.adopted(1).empty());
+  group.mark_dead(3);
+  group.run(5);
+  EXPECT_EQ(group.adopted(1), (Members{1, 2}));
+}
+
 TEST(Agreement, OfTwoHalvesTheOneWithTheLeastMemberDecides) {
   Group with({5, 1, 2, 8}, Judge::kMajority);
   with.mark_dead(5);
