@@ -215,6 +215,38 @@ class Ends(unittest.TestCase):
         self.assertEqual(tutti.run(main, 3), [(2, 3, [3]), "barrier", (1, 3, [3])])
         self.assertEqual(joined, [(0, [3])])
 
+    def test_an_all_reduce_survives_a_rank_that_leaves(self):
+        def main(comm):
+            survivors = tutti.FaultTolerantAllReduce(comm)
+            seen = []
+            for step in range(3):
+                if comm.rank == 1 and comm.ranks == 3 and step == 1:
+                    comm.abort()
+                    return None
+                x = numpy.full(1000, float(comm.rank + 1), "float32")
+                total = numpy.zeros(1000, "float32")
+                survivors.all_reduce(x, total, op="sum")
+                survivors.all_reduce(x)
+                report = survivors.step_commit()
+                self.assertEqual((report["step"], report["divisor"]), (step, comm.ranks))
+                seen.append((float(total[0]), float(x[-1])))
+            return seen
+        # Inputs are those of the ranks before the edit; then rank 2 is rank 1.
+        self.assertEqual(tutti.run(main, 3), [[(6.0, 2.0), (4.0, 2.0), (3.0, 1.5)], None,
+                                              [(6.0, 2.0), (4.0, 2.0), (3.0, 1.5)]])
+
+    def test_an_all_reduce_that_survives_refuses_what_cannot_be(self):
+        def main(comm):
+            survivors = tutti.FaultTolerantAllReduce(comm)
+            with self.assertRaisesRegex(tutti.InvalidInput, "not sum or avg"):
+                survivors.all_reduce(numpy.ones(1), op="max")
+            with self.assertRaisesRegex(tutti.InvalidInput, "one type and size"):
+                survivors.all_reduce(numpy.ones(1), numpy.ones(2))
+            with self.assertRaisesRegex(tutti.InvalidInput, "newcomers"):
+                survivors.expect_newcomers(-1)
+            return survivors.step_commit()["step"], survivors.step, survivors.counted, survivors.kept
+        self.assertEqual(tutti.run(main, 2), [(0, 1, True, 0)] * 2)
+
     def test_edits_that_no_group_can_have_are_refused(self):
         def main(comm):
             with self.assertRaises(tutti.InvalidInput):

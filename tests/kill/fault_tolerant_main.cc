@@ -101,10 +101,7 @@ class SurvivingRank {
   /// It lives, and hands the id and the state to newcomers.
   int keeper() const {
     for (int process = 0;; ++process) {
-      const bool dies = process / options_.shards == cast_.victim / options_.shards;
-      const bool dies_later =
-          options_.scenario == "edit" && process / options_.shards == cast_.other / options_.shards;
-      if (!dies && !dies_later) return process;
+      if (!cast_.loses_replica_of(process, options_)) return process;
     }
   }
 
@@ -324,7 +321,7 @@ class SurvivalDirector {
     try {
       rank.run();
     } catch (const std::exception& error) {
-      const bool leaves = process / options_.shards == cast_.victim / options_.shards &&
+      const bool leaves = cast_.loses_replica_of(process, options_) &&
                           std::strstr(error.what(), "and leaves") != nullptr;
       std::snprintf(stage_.message[process], sizeof stage_.message[process], "%s", error.what());
       if (!leaves) stage_.failed.store(1);

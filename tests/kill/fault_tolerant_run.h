@@ -51,6 +51,11 @@ struct SurvivalStage {
 struct SurvivalCast {
   int victim, other;  // processes; `other` sees or misses what the victim does not
   int64_t step;       // in which it happens
+  bool loses_replica_of(int process, const SurvivalOptions& options) const {
+    const int replica = process / options.shards;
+    return replica == victim / options.shards ||
+           (options.scenario == "edit" && replica == other / options.shards);
+  }
   explicit SurvivalCast(const SurvivalOptions& options) {
     Prng random(options.seed);
     const auto ranks = static_cast<uint64_t>(options.ranks);
