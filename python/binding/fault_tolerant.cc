@@ -20,7 +20,7 @@ using namespace runtime;
 
 namespace {
 
-/// What Python passes when it makes one.
+/// The spec, from the keywords of Python.
 FaultTolerantSpec spec_of(int shards, int64_t replica, int shard, bool joins, bool deterministic) {
   FaultTolerantSpec spec;
   spec.group.shards = shards;
