@@ -240,7 +240,7 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
     return planned.status();
   });
   if (!ready.ok()) {
-    free_parent(making);
+    free_parent(making, making.parent_was);
     return refuse(call.comm, ready);
   }
   // Whatever the caller has current: one thread may have ranks on several devices.

@@ -310,7 +310,7 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
     return Status();
   });
   if (!prepared.ok()) {
-    free_parent(making);
+    free_parent(making, making.parent_was);
     return refuse(comm, prepared);
   }
   return make_communicator(std::move(making));

@@ -63,10 +63,10 @@ bool change(tuttiComm* handle, CommState from, CommState to) {
 
 // It can be cancelled no more, and the parent is free again, unless somebody ended it meanwhile and
 // left the rest to us.
-void let_go(const Making& making) {
+void let_go(const Making& making, CommState parent) {
   forget_cancellation(making.handle);
   forget_cancellation(making.parent);
-  free_parent(making);
+  free_parent(making, parent);
 }
 
 void fail(const Making& making, const Status& reason) {
@@ -77,10 +77,12 @@ void fail(const Making& making, const Status& reason) {
   making.handle->state.store(CommState::kEnded, std::memory_order_release);
 }
 
-// Everything but the caller's variable, which a worker must not touch.
+// Everything but the caller's variable, which a worker must not touch. Whatever needs memory is
+// done first, and caught: an exception after that would leave a handle that no worker ends.
 Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>> made) {
   if (made.ok() && making.handle != nullptr) {
     const Status enrolled = caught_status([&] {
+      look_for_device_memory();
       making.handle->lounge->enroll(made.value()->id());
       return Status();
     });
@@ -90,15 +92,12 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
   }
-  Making settled = making;
-  if (made.ok() && making.revives_parent) settled.parent_was = CommState::kAlive;
-  let_go(settled);
+  let_go(making, made.ok() && making.revives_parent ? CommState::kAlive : making.parent_was);
   if (!made.ok()) {
     fail(making, made.status());
     return made.status();
   }
   if (making.handle == nullptr) return {};
-  look_for_device_memory();
   making.handle->communicator = std::move(made).value();
   if (!change(making.handle, CommState::kMaking, CommState::kAlive)) {
     (void)end_communicator(making.handle, CommState::kEnded);
@@ -189,7 +188,7 @@ Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
 }
 
 void drop_making(const Making& making, const Status& reason) {
-  let_go(making);
+  let_go(making, making.parent_was);
   fail(making, reason);
   if (making.blocking && making.out != nullptr) take_back(making);
 }
@@ -295,9 +294,9 @@ Status run_makings(std::vector<Making> makings) {
   return first.ok() ? in_progress : first;
 }
 
-void free_parent(const Making& making) {
+void free_parent(const Making& making, CommState state) {
   tuttiComm* parent = making.parent;
-  if (parent == nullptr || change(parent, CommState::kBusy, making.parent_was)) return;
+  if (parent == nullptr || change(parent, CommState::kBusy, state)) return;
   if (is_inherited(*parent)) return;
   (void)end_communicator(parent, CommState::kEnded);
 }

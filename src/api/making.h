@@ -46,9 +46,9 @@ tuttiResult_t make_communicator(Making making);
 Status check_makings(const std::vector<Making>& makings);
 /// All of them at once. The first error, kInProgress if some go on behind the caller's back, or OK.
 Status run_makings(std::vector<Making> makings);
-/// The parent of a making that comes to nothing is free again; whoever ended it meanwhile has left
-/// that to this call.
-void free_parent(const Making& making);
+/// The parent of a making is free again, in this state; whoever ended it meanwhile has left that to
+/// this call.
+void free_parent(const Making& making, CommState state);
 /// For a group that runs nothing.
 void drop_makings(const std::vector<Making>& makings, const Status& reason);
 
