@@ -374,7 +374,8 @@ bool Stall::has_let_go(const Contact& peer) const {
 }
 
 // False also while a peer has no room for what it is told: whoever moves the link goes on with
-// that.
+// that. And while a connection is being made: the peer hears of it then, and would find nobody if
+// this process had ended before.
 bool Stall::have_all_let_go() const {
   bool done = true;
   for (const Contact& peer : contacts_) {
@@ -382,7 +383,8 @@ bool Stall::have_all_let_go() const {
     peer.stream->progress();
     const transport::OneSided* const access = peer.link->one_sided();
     const bool is_told = access == nullptr || !access->has_output();
-    done = has_let_go(peer) && is_told && done;
+    const bool is_being_met = peer.link->state() == transport::Link::State::kWanted;
+    done = has_let_go(peer) && is_told && !is_being_met && done;
   }
   return done;
 }
