@@ -7,14 +7,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <memory>
-#include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/diagnosis/stall_network_test.h"
 
 namespace tutti::diagnosis {
 namespace {
@@ -23,77 +21,6 @@ constexpr uint64_t kDeadlineNs = 700'000'000;
 constexpr uint32_t kNumber = 1;  // of the call that all are in, unless it is said
 // Numbers of calls begin anew behind their last.
 constexpr uint32_t kNumbers[] = {kNumber, 0x7fffffff, 0xfffffffc, 0xfffffffe, 0xffffffff, 0};
-
-class Network {
- public:
-  void connect(int a, int b) { connected_.insert(std::minmax(a, b)); }
-  bool connected(int a, int b) const { return connected_.contains(std::minmax(a, b)); }
-
-  void tell(int from, int to, uint32_t lane, const transport::Note& note) {
-    if (!connected(from, to)) return;
-    auto& [serial, last] = notes_[{from, to, lane}];
-    ++serial;
-    last = note;
-    if (lane == kAskLane && control_threads[to] != nullptr) {
-      control_threads[to]->answer(static_cast<uint32_t>(from));
-    }
-  }
-  uint64_t heard(int from, int to, uint32_t lane, transport::Note& note) const {
-    const auto found = notes_.find({from, to, lane});
-    if (found == notes_.end()) return 0;
-    note = found->second.second;
-    return found->second.first;
-  }
-
-  std::map<int, Stall*> control_threads;  // by rank; none: it is stopped
-
- private:
-  std::set<std::pair<int, int>> connected_;
-  std::map<std::tuple<int, int, uint32_t>, std::pair<uint64_t, transport::Note>> notes_;
-};
-
-class FakeLink final : public transport::Link, public transport::Stream {
- public:
-  FakeLink(Network& network, int rank, int peer) : network_(network), rank_(rank), peer_(peer) {}
-
-  const transport::Capabilities& capabilities() const override { return capabilities_; }
-  transport::Stream* stream() override { return this; }
-  Status status() const override { return failure; }
-  int liveness_fd() const override { return 7; }
-  void want() override { network_.connect(rank_, peer_); }
-
-  void tell(transport::ChannelId channel, const transport::Note& note) override {
-    network_.tell(rank_, peer_, channel.lane, note);
-  }
-  uint64_t heard(transport::ChannelId channel, transport::Note& note) const override {
-    return network_.heard(peer_, rank_, channel.lane, note);
-  }
-  void on_note(std::function<void(transport::ChannelId)>) override {}
-  Ticket send(transport::ChannelId, uint32_t, std::span<const transport::ConstBuffer>) override {
-    return 0;
-  }
-  Ticket receive(transport::ChannelId, uint32_t, std::span<const transport::Buffer>) override {
-    return 0;
-  }
-  bool sent(Ticket) const override { return false; }
-  bool received(Ticket) const override { return false; }
-  bool progress() override { return false; }
-  Status epoch_status(transport::EpochId) const override { return mismatch; }
-  void prioritize(transport::EpochId, transport::Priority) override {}
-  void end_epoch(transport::EpochId) override { ended = true; }
-  bool has_let_go(transport::EpochId) override { return !holds_on; }
-  void sever(const std::string& why) override { severed = why; }
-
-  Status failure;
-  Status mismatch;
-  bool ended = false, holds_on = false;
-  std::string severed;
-
- private:
-  Network& network_;
-  const int rank_, peer_;
-  transport::Capabilities capabilities_;
-};
 
 /// The words of a rank, which lie in its arena otherwise.
 class OwnWords {
@@ -335,6 +262,17 @@ TEST(Stall, WhoGivesUpEndsItsEpochAndALinkOnlyWhoseOtherEndHoldsOn) {
     EXPECT_EQ(first.link(peer).severed.empty(), peer != 2) << peer;
   }
   EXPECT_TRUE(contains(severed, "the connection to rank 2 ended")) << severed;
+}
+
+// A rank that is being called hears the last words once it is connected, and this one may end when
+// it has told them.
+TEST(Stall, WhoGivesUpWaitsForConnectionsThatAreBeingMade) {
+  Network network;
+  Rank first(network, 0, 3);
+  first.enter();
+  first.link(1).turns_until_connected = 3;
+  EXPECT_EQ(first.stall().leave(kNumber, {0, {0, -1}}), "");
+  EXPECT_EQ(first.link(1).state(), transport::Link::State::kConnected);
 }
 
 // A group waits for one peer, and the messages of another one do not match: that is known before
