@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "failure.h"
+#include "on_stream.h"
 
 namespace tutti::python {
 namespace {
@@ -59,13 +60,24 @@ std::string shape_of(const nb::ndarray<nb::ro>& array) {
 struct Place {
   const char* call;
   const char* argument;
+  Where where;
   std::string text() const { return std::string(call) + ": " + argument; }
 };
 
-Buffer described(nb::ndarray<nb::ro> array, const Place& place) {
-  if (array.device_type() != nb::device::cpu::value) {
+void check_memory(int device, const Place& place) {
+  if (device == nb::device::cpu::value) return;
+  if (place.where == Where::kHost) {
     refuse(place.text() + " is not in host memory; pass an array of the CPU");
   }
+  if (device != nb::device::cuda::value || current_stream().kind != tuttiStreamDevice) {
+    refuse(place.text() +
+           " is in a device's memory; call within tutti.on_stream(STREAM), with the "
+           "stream of CUDA that it belongs to, or pass an array of the CPU");
+  }
+}
+
+Buffer described(nb::ndarray<nb::ro> array, const Place& place) {
+  check_memory(array.device_type(), place);
   const nb::dlpack::dtype given = array.dtype();
   for (const ElementType& known : kTypes) {
     if (static_cast<int>(known.code) != given.code || known.bits != given.bits) continue;
@@ -110,8 +122,8 @@ int64_t bytes_of(tuttiDataType_t type) {
 
 std::string Buffer::text() const { return name_of(type) + shape_of(array); }
 
-Buffer readable(nb::handle object, const char* call, const char* argument) {
-  const Place place{call, argument};
+Buffer readable(nb::handle object, const char* call, const char* argument, Where where) {
+  const Place place{call, argument, where};
   nb::ndarray<nb::ro> array;
   if (!nb::try_cast(object, array, false)) {
     refuse(place.text() + " is of type " + python_type(object) +
@@ -120,15 +132,15 @@ Buffer readable(nb::handle object, const char* call, const char* argument) {
   return described(std::move(array), place);
 }
 
-Buffer writable(nb::handle object, const char* call, const char* argument) {
-  const Place place{call, argument};
+Buffer writable(nb::handle object, const char* call, const char* argument, Where where) {
+  const Place place{call, argument, where};
   nb::ndarray<> array;
   if (!nb::try_cast(object, array, false)) {
     nb::ndarray<nb::ro> unwritable;
     if (nb::try_cast(object, unwritable, false)) {
       refuse(place.text() + " is read-only; pass an array that may be written to");
     }
-    return readable(object, call, argument);  // throws the sentence for what is no array
+    return readable(object, call, argument, where);  // throws the sentence for what is no array
   }
   return described(nb::ndarray<nb::ro>(array), place);
 }

@@ -25,10 +25,17 @@ struct Buffer {
   std::string text() const;
 };
 
-/// The memory of an argument that is read. `what` names it in errors, such as "all_reduce: send".
-Buffer readable(nanobind::handle object, const char* call, const char* argument);
+/// Which memory a call takes: the host's, or also a device's where this thread is on a stream of
+/// one (on_stream.h).
+enum class Where { kHost, kStream };
+
+/// The memory of an argument that is read. `call` and `argument` name it in errors, such as
+/// "all_reduce: send".
+Buffer readable(nanobind::handle object, const char* call, const char* argument,
+                Where where = Where::kHost);
 /// The same of an argument that is written to.
-Buffer writable(nanobind::handle object, const char* call, const char* argument);
+Buffer writable(nanobind::handle object, const char* call, const char* argument,
+                Where where = Where::kHost);
 
 /// The name of a type in Python ("float32"), and the type of a name; throws for unknown ones.
 const char* name_of(tuttiDataType_t type);

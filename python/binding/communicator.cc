@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "failure.h"
+#include "on_stream.h"
 #include "part.h"
 #include "waiting.h"
 
@@ -101,8 +102,8 @@ void read_buffers(const Rule& rule, nb::handle send, nb::handle recv, const Comm
   const bool root = call.call.root == comm.rank();
   const bool reads = rule.has_send && (!rule.send_at_root || root);
   const bool writes = rule.has_recv && (!rule.recv_at_root || root);
-  if (reads) call.send = readable(send, rule.name, "send");
-  if (writes) call.recv = writable(recv, rule.name, "recv");
+  if (reads) call.send = readable(send, rule.name, "send", Where::kStream);
+  if (writes) call.recv = writable(recv, rule.name, "recv", Where::kStream);
   if (!reads && !writes) return;
   const Buffer& one = reads ? call.send : call.recv;
   call.call.send = call.send.data;
@@ -177,15 +178,19 @@ nb::object dispatch(nb::object self, std::unique_ptr<Call> call, bool wait) {
     collect(*group, std::move(self), std::move(call));
     return nb::none();
   }
+  const tuttiStream_t stream = current_stream();
   if (!wait) {
+    if (stream.kind != tuttiStreamBlocking) {
+      refuse("a call on a stream returns when it is in the stream; leave wait out");
+    }
     auto request = std::make_unique<Request>(std::move(self), std::move(call));
     request->submit();
     return nb::cast(request.release(), nb::rv_policy::take_ownership);
   }
   const tuttiComm_t handle = comm.handle();
-  comm.run([&call, handle] {
+  comm.run([&call, handle, stream] {
     const tuttiResult_t result =
-        tuttiSubmit(&call->call, handle, tuttiBlocking(), call->options_or_null(), nullptr);
+        tuttiSubmit(&call->call, handle, stream, call->options_or_null(), nullptr);
     expect_success(result, handle);
   });
   return nb::none();

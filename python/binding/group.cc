@@ -6,6 +6,7 @@
 
 #include "communicator.h"
 #include "failure.h"
+#include "on_stream.h"
 #include "part.h"
 #include "waiting.h"
 
@@ -30,7 +31,8 @@ class Group {
     std::vector<Entry> entries = std::move(entries_);
     entries_.clear();
     if (!failure.is_none() || entries.empty()) return;
-    run_waiting([&entries] { run(entries); },
+    const tuttiStream_t stream = current_stream();
+    run_waiting([&entries, stream] { run(entries, stream); },
                 [&entries] {
                   for (Entry& entry : entries) entry.communicator->abort();
                 });
@@ -49,12 +51,12 @@ class Group {
     std::unique_ptr<Call> call;
   };
 
-  static void run(std::vector<Entry>& entries) {
+  static void run(std::vector<Entry>& entries, tuttiStream_t stream) {
     expect_success(tuttiGroupStart(), nullptr);
     tuttiResult_t refused = tuttiSuccess;
     for (Entry& entry : entries) {
-      refused = tuttiSubmit(&entry.call->call, entry.comm, tuttiBlocking(),
-                            entry.call->options_or_null(), nullptr);
+      refused = tuttiSubmit(&entry.call->call, entry.comm, stream, entry.call->options_or_null(),
+                            nullptr);
       if (refused != tuttiSuccess) break;
     }
     const std::string why = refused == tuttiSuccess ? "" : tuttiGetLastError(nullptr);

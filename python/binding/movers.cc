@@ -12,6 +12,7 @@
 
 #include "communicator.h"
 #include "failure.h"
+#include "on_stream.h"
 #include "part.h"
 #include "record.h"
 #include "tutti/runtime/counters.h"
@@ -66,17 +67,18 @@ class Mover {
       refuse("Exchange: the plan has " + std::to_string(plan.ranks) + " ranks, the communicator " +
              std::to_string(comm.ranks()));
     }
-    const Buffer from = readable(source, "Exchange", "source");
-    const Buffer to = writable(target, "Exchange", "target");
+    const Buffer from = readable(source, "Exchange", "source", Where::kStream);
+    const Buffer to = writable(target, "Exchange", "target", Where::kStream);
     expect_type("source", from);
     expect_type("target", to);
     const size_t rank = static_cast<size_t>(comm.rank());
     expect_size("Exchange", "source", from, plan.source_sizes[rank] * row_);
     expect_size("Exchange", "target", to, plan.target_sizes[rank] * row_);
     const bool first = agreed_with_ != handle;
+    const tuttiStream_t stream = current_stream();
     comm.run([&] {
       if (first) agree(handle, fingerprint_, "Exchange");
-      exchange_->run(handle, from.data, to.data);
+      exchange_->run(handle, from.data, to.data, stream);
     });
     agreed_with_ = handle;
   }
@@ -401,12 +403,12 @@ The memory is registered: collectives run in place, and nothing is copied.
 }
 
 /// Runs a sum of the arrays, in place.
-void sum_arrays(Communicator& comm, const nb::list& arrays, const char* call,
+void sum_arrays(Communicator& comm, const nb::list& arrays, const char* call, Where where,
                 const std::function<void(tuttiComm_t, std::span<const SumPart>)>& sum) {
   std::vector<Buffer> buffers;
   std::vector<SumPart> parts;
   for (nb::handle array : arrays) {
-    buffers.push_back(writable(array, call, "an array"));
+    buffers.push_back(writable(array, call, "an array", where));
     const Buffer& buffer = buffers.back();
     parts.push_back({buffer.data, static_cast<size_t>(buffer.count), buffer.type});
   }
@@ -415,16 +417,19 @@ void sum_arrays(Communicator& comm, const nb::list& arrays, const char* call,
 }
 
 void sum_together(Communicator& comm, const nb::list& arrays, bool deterministic) {
-  sum_arrays(comm, arrays, "all_reduce_together", [&](tuttiComm_t handle, const auto& parts) {
-    all_reduce_together(handle, parts, deterministic);
-  });
+  const tuttiStream_t stream = current_stream();
+  sum_arrays(comm, arrays, "all_reduce_together", Where::kStream,
+             [&](tuttiComm_t handle, const auto& parts) {
+               all_reduce_together(handle, parts, deterministic, stream);
+             });
 }
 
 void sum_fused(Communicator& comm, const nb::list& arrays, const char* wire, bool deterministic) {
   const tuttiDataType_t type = type_named(wire);
-  sum_arrays(comm, arrays, "all_reduce_fused", [&](tuttiComm_t handle, const auto& parts) {
-    FusedSum(handle, type).run(parts, deterministic);
-  });
+  sum_arrays(comm, arrays, "all_reduce_fused", Where::kHost,
+             [&](tuttiComm_t handle, const auto& parts) {
+               FusedSum(handle, type).run(parts, deterministic);
+             });
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 A name belongs to one object of one process, and is a constant of a compiled graph.
 """
 
+import contextlib
 import itertools
 import weakref
 
 import torch
 
+import tutti
 from tutti.errors import InvalidInput
 
 _objects = weakref.WeakValueDictionary()
@@ -34,14 +36,25 @@ def find(name):
     return thing
 
 
-def type_name(tensor, call):
+HOST = ("cpu",)
+STREAMS = ("cpu", "cuda")  # of movers that take the stream of a tensor
+
+
+def type_name(tensor, call, devices=HOST):
     """The library's name of a tensor's type; refuses types and devices that it has not."""
-    if tensor.device.type != "cpu":
-        raise InvalidInput(f"{call}: the tensor is on {tensor.device}; this package moves tensors in "
-                           "host memory, and docs/pytorch.md says what serves GPUs")
+    if tensor.device.type not in devices:
+        raise InvalidInput(f"{call}: the tensor is on {tensor.device}; it takes those on "
+                           f"{' and '.join(devices)}, and docs/pytorch.md says what else serves GPUs")
     if tensor.dtype not in _NAMES:
         raise InvalidInput(f"{call}: {tensor.dtype} is no type of Tutti")
     return _NAMES[tensor.dtype]
+
+
+def stream_of(tensor):
+    """Within it, calls go on PyTorch's current stream of the tensor's device, if it is on one."""
+    if tensor.device.type != "cuda":
+        return contextlib.nullcontext()
+    return tutti.on_stream(torch.cuda.current_stream(tensor.device).cuda_stream)
 
 
 def bytes_view(tensor):

@@ -124,14 +124,14 @@ class SequencePart:
         parts = x.unflatten(1, (ranks, -1)).transpose(0, 1).flatten(0, 1)
         own = torch.tensor(self._rows)
         sent = torch.full((ranks,), x.shape[0], dtype=torch.int64)
-        return self._trade(parts, sent, own).index_select(0, self._order)
+        return self._trade(parts, sent, own).index_select(0, self._order.to(x.device))
 
     def _tokens(self, x):
         """[rows here, all heads, width] of what _heads() gave."""
         ranks, here = len(self.ranks), len(self.positions)
         own = torch.tensor(self._rows)
         received = torch.full((ranks,), here, dtype=torch.int64)
-        parts = self._trade(x.index_select(0, self._order.argsort()), own, received)
+        parts = self._trade(x.index_select(0, self._order.argsort().to(x.device)), own, received)
         return parts.unflatten(0, (ranks, here)).transpose(0, 1).flatten(1, 2)
 
     def attention(self, q, k, v, *, causal=True, scale=None):
@@ -143,7 +143,7 @@ class SequencePart:
             raise InvalidInput(f"SequencePart: q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)} are not "
                                f"[{len(self.positions)}, heads, width] with heads that {ranks} ranks divide")
         if ranks == 1:
-            q, k, v = (x.index_select(0, self._order) for x in (q, k, v))
+            q, k, v = (x.index_select(0, self._order.to(x.device)) for x in (q, k, v))
         else:
             q, k, v = (self._heads(x) for x in (q, k, v))
         outputs = [_attend(*(x.narrow(0, begin, n) for x in (q, k, v)), causal, scale)

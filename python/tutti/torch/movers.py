@@ -4,7 +4,8 @@ Everything here is a custom op behind an object that holds plan and communicator
 outside of what is compiled, and keep them. Every rank of the communicator makes the same calls in the
 same order, in the backward pass, too.
 
-Memory: tensors in host memory; results are new tensors.
+Memory: tensors in host memory, or on CUDA devices: then calls go on PyTorch's current stream, and the device
+        that is current where the communicator is made is the one. Results are new tensors.
 Types:  any that the library has; what is added in a type of 16 or 8 bits is added in float32.
 """
 
@@ -15,7 +16,7 @@ import torch
 import tutti
 from tutti.errors import InvalidInput
 from tutti.torch._groups import communicator
-from tutti.torch._handles import find, named, type_name
+from tutti.torch._handles import HOST, STREAMS, find, named, stream_of, type_name
 
 # Types that an exchange adds, those of 16 bits in float32.
 _SUMMED = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -123,7 +124,7 @@ class Exchange:
         if x.dim() < 1 or x.shape[0] != have:
             raise InvalidInput(f"Exchange: x has the shape {list(x.shape)}; rank {self.comm.rank} of the "
                                f"plan has {have} rows" + (" of gradients" if backward else ""))
-        name = type_name(x, "Exchange")
+        name = type_name(x, "Exchange", STREAMS)
         row = math.prod(x.shape[1:])
         direction = self._directions[backward]
         wide = direction.meets and x.dtype not in _SUMMED
@@ -131,7 +132,8 @@ class Exchange:
         make = source.new_empty if direction.covered else source.new_zeros
         target = make((want, *x.shape[1:]))
         if row > 0:
-            direction.mover("float32" if wide else name, row).run(self.comm, source, target)
+            with stream_of(x):
+                direction.mover("float32" if wide else name, row).run(self.comm, source, target)
         return target.to(x.dtype)
 
 
@@ -229,13 +231,14 @@ class Sums:
     def add(self, tensors, add):
         """What the op does: copies, added over the ranks if `add`."""
         for x in tensors:
-            type_name(x, "Sums")
+            type_name(x, "Sums", STREAMS if self.wire is None else HOST)
         copies = [x.clone(memory_format=torch.contiguous_format) for x in tensors]
-        if not add:
+        if not add or not copies:
             return copies
         self.calls += 1
         if self.wire is None:
-            tutti.all_reduce_together(self.comm, copies, self.deterministic)
+            with stream_of(copies[0]):
+                tutti.all_reduce_together(self.comm, copies, self.deterministic)
         else:
             tutti.all_reduce_fused(self.comm, copies, self.wire, self.deterministic)
         return copies

@@ -5,7 +5,7 @@ import torch
 
 from tutti.errors import InvalidInput
 from tutti.torch._groups import communicator
-from tutti.torch._handles import find, named, type_name
+from tutti.torch._handles import STREAMS, find, named, stream_of, type_name
 
 
 # ---- rows of all ranks ---------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class SharedRows:
 
     def move(self, x, sizes, add):
         """What the op does."""
-        type_name(x, "SharedRows")
+        type_name(x, "SharedRows", STREAMS)
         each = sizes.tolist()
         have, want = each[self.comm.rank], sum(each)
         if add:
@@ -69,10 +69,11 @@ class SharedRows:
                                f"{self.comm.rank} of {self.comm.ranks} gives {have} rows")
         row = x.new_empty((1, *x.shape[1:])).numel()
         counts, target = [n * row for n in each], x.new_empty((want, *x.shape[1:]))
-        if add:
-            self.comm.reduce_scatter_v(x.contiguous(), target, counts)
-        else:
-            self.comm.all_gather_v(x.contiguous(), target, counts)
+        with stream_of(x):
+            if add:
+                self.comm.reduce_scatter_v(x.contiguous(), target, counts)
+            else:
+                self.comm.all_gather_v(x.contiguous(), target, counts)
         return target
 
 
@@ -122,7 +123,7 @@ class TradedRows:
 
     def move(self, x, sent, received):
         """What the op does."""
-        type_name(x, "TradedRows")
+        type_name(x, "TradedRows", STREAMS)
         given, got = sent.tolist(), received.tolist()
         if len(given) != self.comm.ranks or len(got) != self.comm.ranks or x.dim() < 1 or \
                 x.shape[0] != sum(given):
@@ -130,5 +131,6 @@ class TradedRows:
                                f"come, of {self.comm.ranks} ranks")
         target = x.new_empty((sum(got), *x.shape[1:]))
         row = x.new_empty((1, *x.shape[1:])).numel()
-        self.comm.all_to_all_v(x.contiguous(), target, [n * row for n in given], [n * row for n in got])
+        with stream_of(x):
+            self.comm.all_to_all_v(x.contiguous(), target, [n * row for n in given], [n * row for n in got])
         return target

@@ -70,14 +70,15 @@ def _assembled(outputs, like):
     """Rows at their places; 0 where there is none."""
     if not outputs:
         return torch.zeros_like(like)
-    places = torch.cat([torch.arange(run.query_offset, run.query_offset + run.rows) for run, _ in outputs])
+    places = torch.cat([torch.arange(run.query_offset, run.query_offset + run.rows, device=like.device)
+                        for run, _ in outputs])
     rows = torch.cat([output for _, output in outputs])
     return torch.zeros_like(like).index_copy(0, places, rows)
 
 
 def _attend(q, k, v, first, scale):
     """Rows first, first + 1, ... of a document over its keys up to each."""
-    mask = torch.ones(q.shape[0], k.shape[0], dtype=torch.bool).tril(first) if first else None
+    mask = q.new_ones(q.shape[0], k.shape[0], dtype=torch.bool).tril(first) if first else None
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
     y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale,
                                        enable_gqa=q.shape[1] != k.shape[1])

@@ -1,0 +1,11 @@
+// The stream of a device on which a thread's calls go: `with tutti.on_stream(handle):`.
+#pragma once
+
+#include "tutti/tutti.h"
+
+namespace tutti::python {
+
+/// This thread's stream: BLOCKING outside of every such block.
+tuttiStream_t current_stream();
+
+}  // namespace tutti::python
