@@ -3,6 +3,7 @@
 
     torchrun --nproc_per_node=4 examples/torch_nano_gpt.py --pp 2 --dp 2
     torchrun --nproc_per_node=4 examples/torch_nano_gpt.py --tp 2 --pp 2
+    torchrun --nproc_per_node=4 examples/torch_nano_gpt.py --arrangement best.json      # docs/configurations.md
 
 Losses are printed as decimals and as hexadecimal floats. Data and pipeline parallel ones (--tp 1) are those
 of one process to the bit: micro-batches are the leaves of one tree of sums, whoever computes them. Tensor
@@ -153,15 +154,27 @@ def train(tp=1, pp=1, dp=1, steps=4, drop=False):
     return losses
 
 
+def sizes_of(path):
+    """tp, pp and dp of an arrangement's text, as tutti.config writes it."""
+    from tutti import arrangements, config
+    with open(path, encoding="utf-8") as file:
+        found = config.from_text(file.read(), [arrangements.Arrangement, arrangements.Axis])
+    return {axis: found.degree(axis) for axis in ("tp", "pp", "dp")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     for axis in ("tp", "pp", "dp"):
         parser.add_argument(f"--{axis}", type=int, default=1)
+    parser.add_argument("--arrangement", help="a file that says tp, pp and dp")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--drop", action="store_true", help="leave out a gradient of rank 0")
     parser.add_argument("--backend", default="gloo", help="for tensors between stages; tutti, where it is installed")
     asked = parser.parse_args()
+    if asked.arrangement:
+        parser.set_defaults(**sizes_of(asked.arrangement))
+        asked = parser.parse_args()
     if MICRO_BATCHES % asked.dp or LAYERS % asked.pp or HEADS % asked.tp:
         parser.error(f"dp divides {MICRO_BATCHES}, pp {LAYERS} and tp {HEADS}")
     dist.init_process_group(asked.backend)
