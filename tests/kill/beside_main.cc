@@ -9,11 +9,15 @@
 //                     passes its deadline, and goes on after --seconds
 //   --network tcp|default   default: shared memory
 //   --seconds N             (default 2)
+//   --planted sum           a rank takes every sum for a wrong one, and must be found
+//             connection    a rank has another connection afterwards, and must be found
 //
 // Three processes. In `stopped` the calls that go on meanwhile are of a communicator without the
 // stopped rank; when it is back, those of all three do. Exit status: 0 they did; 1 they did not; 2
 // the command line is wrong.
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +52,7 @@ constexpr int kSender = 0, kReceiver = 1;
 struct Wanted {
   std::string what;
   std::string network = "tcp";
+  std::string planted = "nothing";
   int seconds = 2;
 };
 
@@ -91,6 +96,7 @@ class Rank : testing_support::TeamRank {
                              tuttiBlocking()))) {
         return false;
       }
+      if (has_planted("sum")) recv.back() += 1;
       if (recv.front() == call * ranks && recv.back() == call * ranks) continue;
       member_.fail("a wrong sum");
       return false;
@@ -200,8 +206,21 @@ class Rank : testing_support::TeamRank {
     if (rank_ == 2) kill(member_.board().slots[kReceiver].process.load(), SIGCONT);
   }
 
+  bool has_planted(const char* what) const { return rank_ == 2 && wanted_.planted == what; }
+
+  static void connect_elsewhere() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(9);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);  // stays open
+    (void)connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+
   bool same_connections() {
-    const uint64_t end_ns = now_ns() + kSettleNs;
+    const bool planted = has_planted("connection");
+    if (planted) connect_elsewhere();
+    const uint64_t end_ns = now_ns() + (planted ? 0 : kSettleNs);
     std::set<ino_t> found;
     while ((found = connected_sockets()) != before_ && now_ns() < end_ns)
       sleep_ns(10 * kMillisecondNs);
@@ -224,9 +243,12 @@ bool read(int argc, char** argv, Wanted& wanted) {
     if (name == "--case") wanted.what = value;
     if (name == "--network") wanted.network = value;
     if (name == "--seconds") wanted.seconds = std::atoi(value.c_str());
+    if (name == "--planted") wanted.planted = value;
   }
   const std::set<std::string> cases{"deadline", "differ", "abort", "silent", "stopped"};
+  const std::set<std::string> faults{"nothing", "sum", "connection"};
   return argc % 2 == 1 && cases.contains(wanted.what) && wanted.seconds > 0 &&
+         faults.contains(wanted.planted) &&
          (wanted.network == "tcp" || wanted.network == "default");
 }
 

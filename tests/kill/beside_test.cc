@@ -23,6 +23,16 @@ TEST_P(Beside, AReceiverThatGivesUpInTheMiddleOfAMessage) { expect_right("abort"
 TEST_P(Beside, AReceiverThatCallsNothing) { expect_right("silent"); }
 TEST_P(Beside, AReceiverThatIsStoppedInTheMiddleOfAMessage) { expect_right("stopped"); }
 
+TEST(BesideChecks, FindFaultsThatArePlanted) {
+  for (const char* fault : {"sum", "connection"}) {
+    const auto outcome =
+        testing_support::run_program("beside", {"--case", "differ", "--planted", fault}, 200);
+    EXPECT_EQ(outcome.exit_code, 1) << fault << outcome.output;
+    const std::string words = fault == std::string("sum") ? "a wrong sum" : "these are others";
+    EXPECT_NE(outcome.output.find(words), std::string::npos) << outcome.output;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, Beside, ::testing::Values("tcp", "default"),
                          [](const auto& one) { return one.param; });
 
