@@ -13,6 +13,9 @@
 
 namespace tutti::runtime {
 
+/// Thrown by a body whose rank is lost on purpose: its communicator is aborted.
+struct RankIsLost {};
+
 /// Runs the body once for each rank, each in a thread of its own with its own communicator.
 inline void run_ranks(int ranks, const std::function<void(tuttiComm_t comm, int rank)>& body) {
   std::vector<tuttiComm_t> comms(static_cast<size_t>(ranks));
@@ -23,6 +26,9 @@ inline void run_ranks(int ranks, const std::function<void(tuttiComm_t comm, int 
     threads.emplace_back([&, rank] {
       try {
         body(comms[static_cast<size_t>(rank)], rank);
+      } catch (const RankIsLost&) {
+        tuttiCommAbort(comms[static_cast<size_t>(rank)]);
+        return;
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << ": " << error.what();
         tuttiCommAbort(comms[static_cast<size_t>(rank)]);

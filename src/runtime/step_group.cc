@@ -165,6 +165,19 @@ StepOutcome StepGroup::commit(bool worked, uint64_t fingerprint) {
   return StepOutcome::kCommitted;
 }
 
+const StepReport& StepGroup::run(const std::function<void()>& work, uint64_t fingerprint) {
+  for (;;) {
+    bool worked = true;
+    try {
+      work();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCommunication || !is_loss(error.result())) throw;
+      worked = false;
+    }
+    if (commit(worked, fingerprint) == StepOutcome::kCommitted) return report_;
+  }
+}
+
 bool StepGroup::exchange_words(uint64_t fingerprint, CommitWords& said) {
   Fingerprint print;
   for (const int64_t value : {int64_t{epoch_}, step(), static_cast<int64_t>(fingerprint)}) {

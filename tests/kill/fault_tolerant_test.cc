@@ -30,5 +30,14 @@ TEST(FaultTolerantKills, OfOneRankOfTwoReplicasOfThree) {
   expect_survival("edit", "default", 8, 6, 2);
 }
 
+void expect_state(const std::string& network, int seed) {
+  const auto outcome = testing_support::run_program(
+      "elastic", {"--network", network, "--seed", std::to_string(seed)}, 300);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(ElasticKills, LeaveTheStateOfOneProcess) { expect_state("default", 1); }
+TEST(ElasticKills, LeaveTheStateOfOneProcessOverBoth) { expect_state("mixed", 2); }
+
 }  // namespace
 }  // namespace tutti::kill_test

@@ -28,6 +28,18 @@ TEST_P(SlowFaultTolerantKills, LeaveAllSurvivorsWithTheSameBits) {
   expect_survivals(scenario, network, 2000, std::string(scenario) == "random" ? 67 : 15);
 }
 
+class SlowElasticKills : public testing::TestWithParam<const char*> {};
+
+TEST_P(SlowElasticKills, LeaveTheStateOfOneProcess) {
+  for (int seed = 500; seed < 560; ++seed) {
+    const auto outcome = testing_support::run_program(
+        "elastic", {"--network", GetParam(), "--seed", std::to_string(seed)}, 300);
+    ASSERT_EQ(outcome.exit_code, 0) << "seed " << seed << "\n" << outcome.output;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SlowElasticKills, testing::Values("default", "tcp", "mixed"));
+
 INSTANTIATE_TEST_SUITE_P(All, SlowFaultTolerantKills,
                          testing::Combine(testing::Values("random", "late", "one_saw", "commit",
                                                           "edit"),

@@ -68,6 +68,22 @@ class Examples(unittest.TestCase):
         self.assertGreater(dense_bytes / rows["SparseLoCo"][-1][1], 20 * 32)
         self.assertIn("two sites need 2, 4 or 8 ranks", example("two_sites", "--ranks", "1", status=1).stderr)
 
+    def test_a_killed_rank_changes_no_bit_of_an_elastic_training(self):
+        def rows(*arguments):
+            return [line.split() for line in example("elastic", *arguments).stdout.splitlines()]
+        steady, killed = rows("--steady"), rows()
+        self.assertEqual([row[:5] for row in killed], [row[:5] for row in steady])
+        self.assertEqual(len(killed), 60)
+        self.assertEqual([row[-1] for row in steady], ["4"] * 60)
+        ranks = "".join(row[-1] for row in killed)
+        self.assertRegex(ranks, "^4{15}3{16,}4+$")
+        self.assertIn("usage", example("elastic", "nonsense", status=2).stderr)
+
+    def test_of_two_replicas_one_goes_on(self):
+        rows = [line.split() for line in example("hybrid_sharded").stdout.splitlines()]
+        self.assertEqual([int(row[1]) for row in rows], list(range(60)))
+        self.assertEqual([row[5] for row in rows], ["2"] * 20 + ["1"] * 40)
+
     def test_the_overlap_is_drawn(self):
         done = example("overlap", "--ranks", "2")
         self.assertEqual(done.stderr.count("simulated"), 2)

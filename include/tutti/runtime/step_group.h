@@ -106,6 +106,9 @@ class TUTTI_RUNTIME_API StepGroup {
   /// member is gone, the members are edited. `fingerprint` of what the step did must be equal on
   /// all ranks.
   StepOutcome commit(bool worked, uint64_t fingerprint = 0);
+  /// Does the work of a step, which may throw, and commits it; if members have changed, again. Of
+  /// the work's errors those that a lost member explains are not thrown on.
+  const StepReport& run(const std::function<void()>& work, uint64_t fingerprint = 0);
   const StepReport& report() const { return report_; }
 
   /// This rank has the state of the steps so far: it counts from the next step on.
