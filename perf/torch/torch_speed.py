@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the backends gloo and tutti of torch.distributed in the same processes, in turn.
+"""Compares the backends gloo and tutti of torch.distributed in the same processes, in turn: the plugin in C++,
+and, where the package for Python can be imported, the backend in Python, too.
 
     ~/.cache/tutti/torch-VERSION/bin/python perf/torch/torch_speed.py [--ranks 2,4] [--rounds 15]
 
-A cell is the ratio of medians, gloo / tutti, with both in microseconds: more than 1 means that tutti is
-faster. In a round each backend runs the call a few times, one after the other, in the same processes and on
+A cell has the medians of gloo and tutti in microseconds and their ratios: more than 1 means that tutti is
+faster than gloo. In a round each backend runs the call a few times, one after the other, in the same processes and on
 the same tensors; the time is that of the slowest rank. `--only NAME` runs the lines whose name holds NAME.
 """
 
@@ -23,8 +24,16 @@ from torch import nn
 
 import tutti_torch  # noqa: F401  (registers the backend)
 
-SIZES = {"4 KiB": 4 << 10, "256 KiB": 256 << 10, "16 MiB": 16 << 20}
-BACKENDS = ("gloo", "tutti")
+try:
+    from tutti.torch import backend as in_python
+except ImportError:
+    in_python = None
+
+SIZES = {"4 KiB": 4 << 10, "256 KiB": 256 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
+BACKENDS = ["gloo", "tutti"]
+if in_python is not None:
+    dist.Backend.register_backend("tutti_python", in_python.create, extended_api=True, devices=["cpu"])
+    BACKENDS.append("tutti_python")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -197,7 +206,8 @@ def main():
     asked = parser.parse_args()
     sizes = [int(n) for n in asked.ranks.split(",")]
     found = {n: table(n, asked) for n in sizes}
-    print(f"torch {torch.__version__}; gloo us / tutti us = ratio")
+    ours = BACKENDS[1:]
+    print(f"torch {torch.__version__}; gloo us; {', '.join(ours)}: us = ratio")
     print("| call | " + " | ".join(f"{n} ranks" for n in sizes) + " |")
     print("|---" * (len(sizes) + 1) + "|")
     ratios = []
@@ -205,13 +215,13 @@ def main():
         cells = []
         for n in sizes:
             times = found[n][name]
-            ratio = times["gloo"] / times["tutti"]
-            cells.append(f"{times['gloo']:.0f} / {times['tutti']:.0f} = {ratio:.2f}")
-            ratios += [ratio] if name != "8 bytes" else []
+            cells.append(f"{times['gloo']:.0f}; " + ", ".join(
+                f"{times[b]:.0f} = {times['gloo'] / times[b]:.2f}" for b in ours))
+            ratios += [[times["gloo"] / times[b] for b in ours]] if name != "8 bytes" else []
         print(f"| {name} | " + " | ".join(cells) + " |")
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean {mean:.2f}, least {min(ratios):.2f}, of {len(ratios)} cells")
+    for name, values in zip(ours, zip(*ratios)):
+        mean = math.exp(sum(map(math.log, values)) / len(values))
+        print(f"{name}: geometric mean {mean:.2f}, least {min(values):.2f}, of {len(values)} cells")
     for n in sizes:
         alone = library_alone(n)
         if alone is not None and "8 bytes" in found[n]:
