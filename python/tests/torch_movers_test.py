@@ -137,15 +137,19 @@ class Experts(unittest.TestCase):
                     slots[token, j] = x[token] * (expert + 1)
         return slots.view(-1, self.WIDTH)
 
-    def through(self, comm, skewed, **options):
-        switch = tt.TokenSwitch(comm, experts=self.EXPERTS, capacity=400, **options)
+    def through(self, comm, skewed, kind=tt.TokenSwitch, **options):
+        switch = kind(comm, experts=self.EXPERTS, capacity=400, **options)
         topk = self.topk_of(comm.rank, skewed)
         x = whole((self.TOKENS, self.WIDTH), seed=comm.rank).requires_grad_()
         factors = (torch.arange(switch.each) + comm.rank * switch.each + 1.0).requires_grad_()
         counts = switch.count(topk)
-        rows = switch.dispatch(x, topk, counts)
         every = factors.view(-1, 1)
-        if switch.helpers:
+        if kind is tt.OverlappedSwitch:
+            rows, helped = switch.dispatch_with_weights(x, topk, counts, every)
+            every = torch.cat([every, helped])
+        else:
+            rows = switch.dispatch(x, topk, counts)
+        if switch.helpers and kind is tt.TokenSwitch:
             every = torch.cat([every, switch.helper_weights(every, counts)])
         ends = switch.group_ends(counts)
         group = torch.searchsorted(ends, torch.arange(rows.shape[0]), right=True)
@@ -187,6 +191,15 @@ class Experts(unittest.TestCase):
         self.assertGreater(moves, 0)
         self.assertEqual(sum(balanced), sum(plain))
         self.assertLess(max(balanced), max(plain))
+
+    def test_weights_that_travel_beside_tokens_arrive_as_others(self):
+        _, _, expected = self.check(4, skewed=True)
+        one = self.check(4, skewed=True, helpers=2, gate=1.1)
+        two = self.check(4, skewed=True, helpers=2, gate=1.1, kind=tt.OverlappedSwitch)
+        self.assertEqual(two, one)
+        self.assertEqual(two[2], expected)
+        even = self.check(2, helpers=1, gate=100.0, kind=tt.OverlappedSwitch)
+        self.assertEqual(even[1], 0)  # nobody is helped
 
     def test_micro_batches_may_overlap(self):
         def main(comm):

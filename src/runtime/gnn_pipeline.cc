@@ -312,22 +312,6 @@ Bytes stage_bytes(const GnnSpec& spec) {
   return spec.row * (all * (spec.stages - 1));
 }
 
-Bytes graph_parallel_bytes(std::span<const GraphEdge> edges, std::span<const int> part_of_vertex,
-                           int layers, Bytes row) {
-  require(layers >= 1 && row >= Bytes(1), layers, " layers of rows of ", row.value,
-          " bytes; give 1 or more");
-  std::set<std::pair<int64_t, int>> copies;
-  for (const GraphEdge& edge : edges) {
-    const auto is_known = [&](int64_t v) { return v >= 0 && v < std::ssize(part_of_vertex); };
-    require(is_known(edge.from) && is_known(edge.to), "an edge goes from ", edge.from, " to ",
-            edge.to, "; there are ", part_of_vertex.size(), " vertices");
-    const int part = part_of_vertex[at(edge.to)];
-    if (part_of_vertex[at(edge.from)] != part) copies.emplace(edge.from, part);
-  }
-  const int64_t rows = checked_product(std::ssize(copies), layers, "copies of vertices");
-  return Bytes(checked_product(rows, row.value, "what graph parallelism moves"));
-}
-
 Timeline example_gnn(int ranks) {
   GnnSpec spec;
   spec.group = ranks % 4 == 0 ? 2 : 1;

@@ -5,11 +5,13 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
+#include "tutti/runtime/exchange.h"
 #include "tutti/runtime/gnn_pipeline.h"
 #include "tutti/runtime/run_timeline.h"
 
@@ -230,6 +232,45 @@ TEST(RuntimeGnn, StagesExchangeEachVertexOnceAndGraphParallelismEachCopyInEachLa
   EXPECT_EQ(graph_parallel_bytes(few, parts, 5, Bytes(16)), Bytes(3 * 5 * 16));
 }
 
+// Rows of true sizes: every rank gets what its vertices aggregate, once, and gradients go back.
+TEST(RuntimeGnn, BoundariesBringWhatAPartNeedsAndNoMore) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const std::vector<GraphEdge> edges = random_edges(unsigned(ranks));
+    std::vector<int> parts;
+    for (int v = 0; v < kVertices; ++v) parts.push_back((v * v + v / 2) % ranks);
+    const GraphBoundary boundary = graph_boundary(edges, parts, ranks);
+    EXPECT_EQ(Bytes(moved(boundary.rows)), graph_parallel_bytes(edges, parts, 1, Bytes(1)));
+    run_ranks(ranks, [&](tuttiComm_t comm, int rank) {
+      std::vector<double> own(1), all(1, 0), home(kVertices, 0);  // never without an address
+      own.clear();
+      for (int v = 0; v < kVertices; ++v) {
+        if (parts[size_t(v)] == rank) own.push_back(v + 0.5);
+      }
+      const auto& halo = boundary.halo[size_t(rank)];
+      all.resize(halo.size() + 1);
+      own.push_back(0);
+      Exchange(boundary.rows, Bytes(8)).run(comm, own.data(), all.data());
+      for (size_t i = 0; i < halo.size(); ++i) EXPECT_EQ(all[i], double(halo[i]) + 0.5);
+      std::set<int64_t> needed;
+      for (const GraphEdge& e : edges) {
+        if (parts[size_t(e.to)] == rank && parts[size_t(e.from)] != rank) needed.insert(e.from);
+      }
+      EXPECT_EQ(std::set<int64_t>(halo.begin(), halo.end()), needed);
+      EXPECT_EQ(halo.size(), needed.size());
+      std::fill(all.begin(), all.end(), 1.0);
+      const auto sum = sum_of(tuttiFloat64);
+      Exchange(reverse(boundary.rows), Bytes(8), sum.get()).run(comm, all.data(), home.data());
+      size_t place = 0;
+      for (int64_t v = 0; v < kVertices; ++v) {
+        if (parts[size_t(v)] != rank) continue;
+        double users = 0;
+        for (const auto& other : boundary.halo) users += std::count(other.begin(), other.end(), v);
+        EXPECT_EQ(home[place++], users) << v;
+      }
+    });
+  }
+}
+
 TEST(RuntimeGnn, StagesThatAreGraphParallelAreSound) {
   for (int group = 1; group <= 3; ++group) {
     GnnSpec spec = spec_of(random_edges(7), 2, 2, 1);
@@ -265,6 +306,8 @@ TEST(RuntimeGnn, RefusesWhatCannotBeScheduled) {
   EXPECT_REFUSED(chunk_needs({}, std::vector<int>{0, 7}), "without gaps");
   EXPECT_REFUSED(graph_parallel_bytes(circle, std::vector<int>{0}, 1, Bytes(1)), "1 vertices");
   EXPECT_REFUSED(graph_parallel_bytes({}, {}, 0, Bytes(1)), "give 1 or more");
+  EXPECT_REFUSED(graph_boundary(circle, std::vector<int>{0, 1}, 2), "2 vertices");
+  EXPECT_REFUSED(graph_boundary({}, std::vector<int>{0, 2}, 2), "vertex 1 is in part 2");
 }
 
 }  // namespace

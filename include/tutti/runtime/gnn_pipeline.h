@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/runtime/reshard.h"
 #include "tutti/runtime/timeline.h"
 
 namespace tutti::runtime {
@@ -66,6 +67,17 @@ TUTTI_RUNTIME_API Timeline gnn_pipeline(const GnnSpec& spec);
 
 /// The bytes that all stages send each other in one pass over all chunks.
 TUTTI_RUNTIME_API Bytes stage_bytes(const GnnSpec& spec);
+/// The rows that graph-parallel ranks exchange before a layer, in true sizes. A rank's source
+/// buffer has the rows of its own vertices, in ascending number; its target buffer those of others
+/// that its vertices aggregate, once each, by rank and then number. In reverse and with a sum the
+/// gradients go back.
+struct GraphBoundary {
+  Resharding rows;
+  std::vector<std::vector<int64_t>> halo;  // of each rank: the vertices in its target buffer
+};
+TUTTI_RUNTIME_API GraphBoundary graph_boundary(std::span<const GraphEdge> edges,
+                                               std::span<const int> part_of_vertex, int parts);
+
 /// The bytes that graph parallelism would move instead: in each layer, each vertex goes to every
 /// other part that has a neighbour of it.
 TUTTI_RUNTIME_API Bytes graph_parallel_bytes(std::span<const GraphEdge> edges,
