@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What tutti.torch takes, beside what PyTorch has for the same work, in the same processes and in turn.
 
-    PYTHONPATH=build/lib/python PYTHON perf/torch/trainer_ratios.py [--ranks 2,4] [--rounds 15]
+    PYTHONPATH=build/lib/python PYTHON perf/torch/trainer_ratios.py [--ranks 2,4] [--rounds 15] [--memory]
 
 PYTHON has PyTorch and is that of TUTTI_PYTHON (docs/python.md). A line has medians of rounds in
 microseconds; a round's time is that of the slowest rank. The ratio is the second to the first: more than 1
 means that the first is faster. Groups of PyTorch are of the backend gloo.
+
+--memory prints instead, of rank 0 and in MB, what stays resident behind a first call, how far memory grows
+during a later one, and the bytes that PyTorch's own ops copy in it (copies, concatenations, indexing).
 """
 
 import argparse
@@ -18,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tutti
 import tutti.torch as tt
@@ -126,6 +130,58 @@ def slowest(call):
     return took.item()
 
 
+class Copies(TorchDispatchMode):
+    """Counts the bytes that ops write which do nothing but move them."""
+
+    MOVES = ("copy", "clone", "cat", "index", "stack", "scatter", "gather", "constant_pad")
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        result = function(*arguments, **(named or {}))
+        name = function.name()
+        if name.startswith("aten::") and any(move in name for move in self.MOVES):
+            for tensor in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(tensor, torch.Tensor):
+                    self.bytes += tensor.numel() * tensor.element_size()
+        return result
+
+
+def resident(name="VmRSS"):
+    """Bytes of this process: resident now, or at most since clear_refs was written (VmHWM)."""
+    with open("/proc/self/status", encoding="utf-8") as status:
+        line, = (line for line in status if line.startswith(name + ":"))
+    return int(line.split()[1]) << 10
+
+
+def memory_of(way, before):
+    way()
+    standing, copies = resident() - before, Copies()
+    with copies:
+        way()
+    with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
+        file.write("5")
+    begun = resident()
+    way()
+    return standing, resident("VmHWM") - begun, copies.bytes
+
+
+def memory_main(rank, ranks, path, number, which):
+    """One way of one line, in processes of its own."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
+    name, make = list(LINES.items())[number]
+    before = resident()
+    found = memory_of(make()[which], before)
+    if rank == 0:
+        way = name.split(": ")[1].split(", ")[which]
+        print(f"{ranks} ranks  {name.split(':')[0]:28} {way:20}" +
+              "".join(f"{value / 1e6:9.1f}" for value in found), flush=True)
+    dist.barrier()
+
+
 def rank_main(rank, ranks, path, rounds):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
@@ -140,23 +196,34 @@ def rank_main(rank, ranks, path, rounds):
     dist.barrier()
 
 
+def fork(ranks, main, *arguments):
+    """main(rank, ranks, a path to meet at, *arguments) in so many processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        pids = []
+        for rank in range(ranks):
+            pids.append(os.fork())
+            if pids[-1] == 0:
+                main(rank, ranks, os.path.join(folder, "meet"), *arguments)
+                os._exit(0)
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--memory", action="store_true")
     asked = parser.parse_args()
     print(f"torch {torch.__version__}, load {os.getloadavg()[0]:.1f}, {asked.rounds} rounds")
     for ranks in map(int, asked.ranks.split(",")):
-        with tempfile.TemporaryDirectory() as folder:
-            pids = []
-            for rank in range(ranks):
-                pids.append(os.fork())
-                if pids[-1] == 0:
-                    rank_main(rank, ranks, os.path.join(folder, "meet"), asked.rounds)
-                    os._exit(0)
-            for pid in pids:
-                os.waitpid(pid, 0)
+        if not asked.memory:
+            fork(ranks, rank_main, asked.rounds)
+            continue
+        for number in range(len(LINES)):
+            for which in range(2):
+                fork(ranks, memory_main, number, which)
 
 
 if __name__ == "__main__":

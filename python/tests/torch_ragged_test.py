@@ -123,6 +123,32 @@ class Training(unittest.TestCase):
             for found, _ in answers:
                 self.assertEqual(found, [(gathers, 2, None)] * 3)
 
+    def test_gathers_ahead_change_no_bit(self):
+        def main(comm, prefetch, reshard):
+            model = tt.ragged_fsdp(Network(), comm, deterministic=True, prefetch=prefetch, reshard=reshard)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+            ahead = tt.ragged.units_of(model)[0].ahead
+            found, early = [], []
+            for number in range(8):
+                if number == 3:  # an evaluation, which goes another way
+                    with torch.no_grad():
+                        found.append(model(batch(99)).sum().item().hex())
+                if number == 5:  # a forward pass whose gradients nobody asks for
+                    model(batch(98))
+                step(model, optimizer, [2 * number, 2 * number + 1] if number == 6 else [number])
+                found += [value.sum().item().hex() for value in whole_of(model, comm).values()]
+                early.append(ahead.early if prefetch else 0)
+            return found, early
+        for ranks, reshard in ((1, True), (2, True), (3, True), (2, False)):
+            plain_ones, ahead = (tutti.run(main, ranks, prefetch, reshard) for prefetch in (False, True))
+            self.assertEqual([a[0] for a in ahead], [a[0] for a in plain_ones])
+            early = ahead[0][1]
+            self.assertEqual([a[1] for a in ahead], [early] * ranks)  # ranks do the same
+            self.assertEqual(early[0], 0)
+            # Three units, gathered once or twice in a step: all but the first one early.
+            self.assertEqual(early[2] - early[1], 5 if reshard else 2)
+            self.assertEqual(early[7] - early[6], 5 if reshard else 2)  # learnt anew
+
     def test_types_and_shapes_that_cannot_be_are_refused(self):
         def main(comm):
             said = []

@@ -1,10 +1,13 @@
 """Fully sharded data parallelism with ragged shards (veScale-FSDP): tensors are cut only at multiples of
 their blocks, lie behind one another in a bucket of equal shares, and are never padded one by one."""
 
+import functools
+import threading
 import weakref
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import tutti
 from tutti.errors import InvalidInput
@@ -48,6 +51,100 @@ def _backward(ctx, gradient):
 
 
 _gather.register_autograd(_backward, setup_context=_remember)
+
+
+# ---- gathers ahead --------------------------------------------------------------------------------
+
+class _Ahead:
+    """Gathers of a step begin one early, behind what is computed, in the order of the step before.
+
+    What comes first in a pass begins when it is asked for, since parameters may change until then; so does a
+    unit that follows itself. Where a step goes another way (an evaluation, say), what was begun is waited for
+    and dropped, and the order is learnt anew; ranks run one program, so they do that together.
+    """
+
+    MOST = 1 << 14  # gathers of a step whose order is learnt
+
+    def __init__(self, comm):
+        self._comm = comm.split(0, comm.rank)  # sums of gradients do not wait behind gathers
+        self.parameters = set()  # their ids: units keep this object, and the parameters
+        self._order, self._seen = [], []
+        self._open = {}  # units that owe gradients, and how many times
+        self._begun = None  # (unit, buffer, request)
+        self.early = 0  # gathers that had begun before they were asked for
+
+    def _begin(self, unit):
+        whole = unit.share.new_empty(unit.plan.share * unit.plan.ranks)
+        request = self._comm.all_gather(unit.share, whole, wait=False) if whole.numel() else None
+        return unit, whole, request
+
+    def stepped(self):
+        """An optimizer has changed parameters: gradients that never came are not waited for."""
+        if self._begun is not None:
+            self._drop(self._begun)
+            self._begun = None
+        self._open.clear()
+        self._seen = []
+
+    def expect(self, unit):
+        """The unit runs forward, and gradients will come back."""
+        self._open[unit] = self._open.get(unit, 0) + 1
+
+    def take(self, unit):
+        """The whole bucket of a unit."""
+        begun, self._begun = self._begun, None
+        if begun is not None and begun[0] is not unit:
+            self._drop(begun)
+            begun = None
+        self.early += begun is not None
+        _, whole, request = begun or self._begin(unit)
+        if request is not None:
+            request.wait()
+        self._seen.append(unit)
+        place = len(self._seen)
+        if self._order[:place] == self._seen and place < len(self._order) and self._order[place] is not unit:
+            self._begun = self._begin(self._order[place])
+        elif place > self.MOST:
+            self._seen = []
+        return whole
+
+    def _drop(self, begun):
+        if begun[2] is not None:
+            begun[2].wait()
+        self._order, self._seen = [], []
+
+    def scattered(self, unit):
+        """Gradients of a unit have been sent. Behind the last ones parameters may change."""
+        left = self._open.get(unit, 0) - 1
+        if left > 0:
+            self._open[unit] = left
+            return
+        self._open.pop(unit, None)
+        if self._open:
+            return
+        if self._begun is not None:
+            self._drop(self._begun)
+            self._begun = None
+        else:
+            self._order = self._seen
+        self._seen = []
+
+
+_aheads, _aheads_lock = weakref.WeakSet(), threading.Lock()
+
+
+def _after_step(optimizer, arguments, named):
+    parameters = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    with _aheads_lock:  # ranks may be threads
+        found = [ahead for ahead in _aheads if not parameters.isdisjoint(ahead.parameters)]
+    for ahead in found:
+        ahead.stepped()
+
+
+@functools.cache
+def _hear_optimizers():
+    """Once a process: every optimizer says that it has stepped."""
+    register_optimizer_step_post_hook(_after_step)
 
 
 # ---- a unit --------------------------------------------------------------------------------------
@@ -100,6 +197,7 @@ class _Unit:
 
     def __init__(self, module, tensors, values, comm, options):
         self.comm, self.tensors, self.options = comm, tensors, options
+        self.ahead = options["ahead"]
         self.plan = tutti.plan_bucket([tutti.BucketTensor(elements=t.elements, block=t.block)
                                        for t in tensors], comm.ranks)
         dtypes = {value.dtype for value in values}
@@ -135,11 +233,15 @@ class _Unit:
             tensor.owner.register_parameter(tensor.name, shard)
             self.places.append(place)
             self.shards.append(shard)
+            if self.ahead is not None:
+                self.ahead.parameters.add(id(shard))
 
     # ---- collectives ----------------------------------------------------------------------------
 
     def gather(self):
         self.gathers += 1
+        if self.ahead is not None:
+            return self.ahead.take(self)
         whole = self.share.new_empty(self.plan.share * self.plan.ranks)
         if whole.numel():
             self.comm.all_gather(self.share, whole)
@@ -155,11 +257,15 @@ class _Unit:
             self.comm.reduce_scatter(sent, share, deterministic=self.options["deterministic"])
         if self.options["mean"]:
             share /= self.comm.ranks
+        if self.ahead is not None:
+            self.ahead.scattered(self)
         return share.to(gradient.dtype)
 
     # ---- hooks of the module --------------------------------------------------------------------
 
     def _before(self, module, inputs):
+        if self.ahead is not None and torch.is_grad_enabled() and any(s.requires_grad for s in self.shards):
+            self.ahead.expect(self)
         whole = _gather(self.shards, self.name)
         for tensor, offset in zip(self.tensors, self.plan.offsets):
             view = whole[offset:offset + tensor.elements].view(tensor.shape)
@@ -208,8 +314,8 @@ def _default_units(model):
     return found
 
 
-def ragged_fsdp(model, group=None, *, units=None, block=rows, mean=True, reshard=True, reduce_dtype=None,
-                deterministic=False):
+def ragged_fsdp(model, group=None, *, units=None, block=rows, mean=True, reshard=True, prefetch=False,
+                reduce_dtype=None, deterministic=False):
     """Shards a model's parameters over a group, in place, and returns it. Then train as ever: optimizers see
     this rank's slices, which are the parameters now.
 
@@ -221,6 +327,8 @@ def ragged_fsdp(model, group=None, *, units=None, block=rows, mean=True, reshard
     mean           gradients are means over ranks, else sums
     reshard        the whole bucket is given up after a module's forward pass, and gathered again for its
                    backward pass; False keeps it
+    prefetch       the next unit of both passes is gathered while one computes, on a communicator of its own,
+                   in the order of the step before; it takes the memory of one more unit
     reduce_dtype   gradients are added in this type
     deterministic  equal gradients give equal bits
 
@@ -230,8 +338,13 @@ def ragged_fsdp(model, group=None, *, units=None, block=rows, mean=True, reshard
     comm = communicator(group)
     if model in _units:
         raise InvalidInput("ragged_fsdp: this model is sharded already")
+    ahead = _Ahead(comm) if prefetch else None
+    if prefetch:
+        _hear_optimizers()
+        with _aheads_lock:
+            _aheads.add(ahead)
     options = {"mean": mean, "reshard": reshard, "reduce_dtype": reduce_dtype,
-               "deterministic": deterministic}
+               "deterministic": deterministic, "ahead": ahead}
     paths, seen, made = {id(m): path for path, m in model.named_modules()}, set(), []
     for unit in [*(_default_units(model) if units is None else units), model]:
         if id(unit) not in paths:
