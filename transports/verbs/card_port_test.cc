@@ -8,8 +8,6 @@
 #include <fstream>
 #include <string>
 
-#include "transports/verbs/card.h"
-
 namespace tutti::transports::verbs {
 namespace {
 
@@ -81,43 +79,6 @@ TEST(VerbsPorts, AreReadFromTheKernelsFolder) {
   EXPECT_FALSE(is_roce_2(folder, ports[0], 0));
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(list_ports(folder).empty());
-}
-
-TEST(VerbsCards, AreReadAsTheyWereWritten) {
-  VerbsCard card;
-  card.endpoint = tcp::parse_endpoint("10.1.2.3", 4000).value();
-  card.kind = "ipv4";
-  card.host_id = std::string(1000, 'h');
-  const auto read = VerbsCard::read(card.write());
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->endpoint.text(), "10.1.2.3:4000");
-  EXPECT_TRUE(read->reaches(card) && card.reaches(*read));
-  VerbsCard other = card;
-  other.fabric = "blue";
-  EXPECT_FALSE(card.reaches(other));
-  EXPECT_TRUE(other.reaches(*VerbsCard::read(other.write())));
-  other = card;
-  other.kind = "ipv6";
-  EXPECT_FALSE(card.reaches(other));
-}
-
-TEST(VerbsCards, ThatReachNobodySayWhy) {
-  VerbsCard none;
-  none.absence = "this host has no RDMA card " + std::string(1000, '!');
-  const auto read = VerbsCard::read(none.write());
-  ASSERT_TRUE(read);
-  EXPECT_EQ(read->absence.find("this host has no RDMA card"), 0u);
-  EXPECT_EQ(read->neighborhood(), "");
-  EXPECT_FALSE(read->reaches(*read));
-}
-
-TEST(VerbsCards, NonsenseIsNone) {
-  for (const char* text : {"", "tutti-verbs-1", "tutti-verbs-1 none", "tutti-verbs-1 none ",
-                           "tutti-tcp-2 10.0.0.1 1 h", "tutti-verbs-1 10.0.0.1 0 ipv4 - h",
-                           "tutti-verbs-1 10.0.0.1 1 ipv4 -", "tutti-verbs-1 host 1 ipv4 - h",
-                           "tutti-verbs-1 10.0.0.1 70000 ipv4 - h"}) {
-    EXPECT_FALSE(VerbsCard::read(text)) << text;
-  }
 }
 
 }  // namespace

@@ -2,16 +2,13 @@
 
 #include <arpa/inet.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/io.h"
-#include "transports/tcp/socket.h"
 
 namespace tutti::transports::verbs {
 namespace {
@@ -83,7 +80,7 @@ std::optional<transport::stream::KeyedPlace> PlacedRanges::place_of(const void* 
 
 Result<std::unique_ptr<VerbsPipe>> VerbsPipe::open(std::shared_ptr<Domain> domain,
                                                    std::shared_ptr<RegisteredRanges> ranges,
-                                                   PipeSocket socket, const Patience& patience) {
+                                                   tcp::PeerSocket socket, const Patience& patience) {
   std::unique_ptr<VerbsPipe> made(
       new VerbsPipe(std::move(domain), std::move(ranges), std::move(socket)));
   if (Status status = made->prepare(); !status.ok()) return status;
@@ -138,14 +135,13 @@ Status VerbsPipe::meet(const Patience& patience) {
   }
   if (Status status = exchange_ready(socket, patience); !status.ok()) return status;
   credit_ = kSlots;
-  if (keepalive_ns_ != kNoDeadline) (void)tcp::keep_alive(socket, keepalive_ns_);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kCompletionTag;
   if (epoll_ctl(set_->fd(), EPOLL_CTL_ADD, completions_->descriptor(), &event) < 0) {
     return errno_status("epoll_ctl");
   }
-  return socket_.list(*set_, EPOLLIN | EPOLLRDHUP, kSocketTag);
+  return socket_.watch(*set_, kSocketTag);
 }
 
 Status VerbsPipe::post_receive(size_t slot) {
@@ -236,7 +232,7 @@ Status VerbsPipe::look_around(PipeEvents& events) {
   }
   if (!looks) return {};
   if (domain_->adapter().is_dead()) return Status::system_error(domain_->adapter().trouble());
-  return check_socket();
+  return socket_.check();
 }
 
 Result<bool> VerbsPipe::take_some(PipeEvents& events) {
@@ -283,22 +279,8 @@ Status VerbsPipe::receive(const api::ibv_wc& found, PipeEvents& events) {
 
 // ---- what goes wrong, and the end ---------------------------------------------------------------
 
-Status VerbsPipe::check_socket() const {
-  char byte = 0;
-  const ssize_t count = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count == 0) return Status::remote_error("it has closed the connection, or its process ended");
-  if (count > 0) return Status::remote_error("it said something where nothing is said");
-  if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-    return Status::remote_error("its process has ended: " + errno_text(errno));
-  }
-  if (keepalive_ns_ == kNoDeadline) return {};
-  return tcp::is_silent(socket_.get(), keepalive_ns_)
-             ? Status::remote_error(tcp::silence_text(keepalive_ns_))
-             : Status();
-}
-
 Status VerbsPipe::explain(const api::ibv_wc& found) const {
-  if (Status status = check_socket(); !status.ok()) return status;
+  if (Status status = socket_.check(); !status.ok()) return status;
   const Adapter& adapter = domain_->adapter();
   std::string text = "RDMA port " + adapter.port().text() +
                      " says: " + adapter.functions().ibv_wc_status_str(found.status) + " (status " +
@@ -324,11 +306,11 @@ void VerbsPipe::end() {
   flows_->stop();
   if (broken_.ok()) return;
   control_->stop();
-  shutdown(socket_.get(), SHUT_RDWR);  // the peer's card may not notice
+  socket_.end();  // the peer's card may not notice
 }
 
 bool VerbsPipe::has_delivered() const {
-  return in_flight_ == 0 || !broken_.ok() || !check_socket().ok();
+  return in_flight_ == 0 || !broken_.ok() || !socket_.check().ok();
 }
 
 VerbsPipe::~VerbsPipe() {

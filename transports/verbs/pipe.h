@@ -21,6 +21,7 @@
 #include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/transport/stream/message_link.h"
+#include "transports/tcp/peer_socket.h"
 #include "transports/verbs/flows.h"
 #include "transports/verbs/hello.h"
 #include "transports/verbs/queue_pair.h"
@@ -50,12 +51,6 @@ class SlotMemory {
   std::unique_ptr<CardMemory> registration_;
 };
 
-/// On which both ends have proved themselves; and for how long the peer's host may be silent.
-struct PipeSocket {
-  KeptFd fd;
-  uint64_t keepalive_ns = 0;
-};
-
 /// Where peers may write: memory that is registered.
 class PlacedRanges final : public transport::stream::PlacedMemory {
  public:
@@ -75,7 +70,7 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   /// Both ends call this with the two ends of a socket on which they have proved themselves.
   static Result<std::unique_ptr<VerbsPipe>> open(std::shared_ptr<Domain> domain,
                                                  std::shared_ptr<RegisteredRanges> ranges,
-                                                 PipeSocket socket, const Patience& patience);
+                                                 tcp::PeerSocket socket, const Patience& patience);
   ~VerbsPipe() override;
 
   uint64_t payload_limit() const override { return SlotMemory::kPayloadBytes; }
@@ -89,12 +84,11 @@ class VerbsPipe final : public transport::stream::MessagePipe {
 
  private:
   VerbsPipe(std::shared_ptr<Domain> domain, std::shared_ptr<RegisteredRanges> ranges,
-            PipeSocket socket)
+            tcp::PeerSocket socket)
       : domain_(std::move(domain)),
         ranges_(std::move(ranges)),
         placed_(ranges_),
-        socket_(std::move(socket.fd)),
-        keepalive_ns_(socket.keepalive_ns) {}
+        socket_(std::move(socket)) {}
 
   Status prepare();
   Status meet(const Patience& patience);
@@ -105,15 +99,13 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   Status receive(const api::ibv_wc& found, transport::stream::PipeEvents& events);
   void grant_if_due();
   Status look_around(transport::stream::PipeEvents& events);
-  Status check_socket() const;
   Status explain(const api::ibv_wc& found) const;
   void break_off(Status status);
 
   const std::shared_ptr<Domain> domain_;
   const std::shared_ptr<RegisteredRanges> ranges_;
   PlacedRanges placed_;
-  PolledFd socket_;
-  const uint64_t keepalive_ns_;
+  tcp::PeerSocket socket_;
   std::unique_ptr<PollSet> set_;
   std::unique_ptr<SlotMemory> memory_;
   std::unique_ptr<Completions> completions_;

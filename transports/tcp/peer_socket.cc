@@ -1,0 +1,38 @@
+#include "transports/tcp/peer_socket.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "src/base/clock.h"
+#include "src/base/io.h"
+#include "transports/tcp/socket.h"
+
+namespace tutti::transports::tcp {
+
+Status PeerSocket::watch(const PollSet& set, uint64_t tag) {
+  if (keepalive_ns_ != kNoDeadline) (void)keep_alive(fd_.get(), keepalive_ns_);
+  return fd_.list(set, EPOLLIN | EPOLLRDHUP, tag);
+}
+
+Status PeerSocket::check() const {
+  char byte = 0;
+  const ssize_t count = recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count == 0) return Status::remote_error("it has closed the connection, or its process ended");
+  if (count > 0) return Status::remote_error("it said something where nothing is said");
+  if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    return Status::remote_error("its process has ended: " + errno_text(errno));
+  }
+  if (keepalive_ns_ == kNoDeadline) return {};
+  return is_silent(fd_.get(), keepalive_ns_) ? Status::remote_error(silence_text(keepalive_ns_))
+                                             : Status();
+}
+
+int PeerSocket::hear() {
+  uint8_t byte = 0;
+  return recv(fd_.get(), &byte, 1, MSG_DONTWAIT) == 1 ? byte : -1;
+}
+
+void PeerSocket::end() { shutdown(fd_.get(), SHUT_RDWR); }
+
+}  // namespace tutti::transports::tcp
