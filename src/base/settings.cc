@@ -281,7 +281,8 @@ constexpr Setting kSettings[] = {
      "Where the job's secret is read from: 64 hexadecimal digits", take_text<&Config::key_file>,
      [](const Config& c) { return show_text(c.key_file); }},
     {"TUTTI_INSECURE", "", "", kSwitchWords,
-     "Launched ranks that share no key meet without one: whoever reaches their ports can join",
+     "Launched ranks that share no key meet without one: whoever reaches their ports can join. UCX "
+     "may use TCP, where whoever reaches its ports can write to memory",
      take_switch<&Config::insecure>, [](const Config& c) { return show_switch(c.insecure); }},
     {"TUTTI_JOB", "", "", kWord,
      "A name for a launched job, equal on all its ranks and on no other's: tells apart jobs of one "
@@ -293,9 +294,9 @@ constexpr Setting kSettings[] = {
     {"TUTTI_PORT", "", "", "1 to 65535",
      "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
      show_port},
-    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm, verbs and tcp, each once",
+    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm, ucx, verbs and tcp, each once",
      "Only these transports may be used: of threads, of processes of one host, of several hosts by "
-     "RDMA, of several hosts by sockets",
+     "UCX (not unless it is named here), by RDMA, by sockets",
      take_transports, show_transports},
     {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
      "Ranks of one host share no memory and use sockets, as those of several do",

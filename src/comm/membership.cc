@@ -37,9 +37,10 @@ enum CardText : size_t {
   kFirstTransport
 };
 
-bool is_allowed(const Config& config, std::string_view name) {
+bool is_allowed(const Config& config, const transport::Factory& factory) {
   const auto& allowed = config.transports;
-  return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  if (allowed.empty()) return !factory.only_if_named;
+  return std::find(allowed.begin(), allowed.end(), factory.name) != allowed.end();
 }
 
 constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares memory";
@@ -75,7 +76,7 @@ std::string Membership::settings() const {
 Status Membership::open_transports() {
   const Config& config = *options_.env->config;
   for (const transport::Factory& factory : options_.transports) {
-    if (!is_allowed(config, factory.name)) continue;
+    if (!is_allowed(config, factory)) continue;
     Result<std::unique_ptr<transport::Transport>> made = factory.make(self_);
     if (!made.ok()) return made.status();
     if (!config.shared_memory && made.value()->maps_memory()) continue;

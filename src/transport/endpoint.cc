@@ -13,6 +13,11 @@ Result<std::shared_ptr<Endpoint::EndpointPart>> Endpoint::part(const std::string
   if (!made.ok()) return made.status();
   EndpointPart* const raw = made.value().get();
   const int fd = raw->service_fd();
+  if (fd < 0) {
+    std::shared_ptr<EndpointPart> unserved = std::move(made).value();
+    known = unserved;
+    return unserved;
+  }
   if (Status status = server_.attend(fd, [raw] { raw->serve(); }); !status.ok()) return status;
   std::shared_ptr<EndpointPart> part(made.value().release(),
                                      [remove = server_.remove, fd](EndpointPart* ended) {

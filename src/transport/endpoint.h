@@ -27,7 +27,7 @@ class Endpoint {
   class EndpointPart {
    public:
     virtual ~EndpointPart() = default;
-    /// As Transport::service_fd() and serve().
+    /// As Transport::service_fd() and serve(); below 0: nothing is served.
     virtual int service_fd() const = 0;
     virtual void serve() = 0;
   };

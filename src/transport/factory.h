@@ -14,6 +14,8 @@ struct Factory {
   std::string_view name;
   /// `member` outlives the transport.
   Result<std::unique_ptr<Transport>> (*make)(const Member& member);
+  /// It is used only where TUTTI_TRANSPORTS names it.
+  bool only_if_named = false;
 };
 
 }  // namespace tutti::transport

@@ -38,6 +38,7 @@ struct Member {
   std::string bind_address;
   uint64_t keepalive_ns = ~uint64_t{0};
   RdmaSettings rdma;
+  bool insecure = false;  // the user forgoes protection from those who reach this process's ports
 };
 
 }  // namespace tutti::transport

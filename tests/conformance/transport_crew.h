@@ -79,9 +79,10 @@ bool drive(transport::Link& link, const std::function<bool()>& until);
 
 std::vector<std::byte> pattern(size_t bytes, unsigned seed);
 
-/// One test per registered transport.
+/// One test per registered transport; skipped with its reason where it reaches nobody here.
 class TransportTest : public testing::TestWithParam<registry::TransportEntry> {
  protected:
+  void SetUp() override;
   /// Connected ranks; null after a failure or a skip, which has been reported.
   std::unique_ptr<Crew> connected(int ranks);
   /// The same for tests of streams: skips a transport that has none.

@@ -25,6 +25,10 @@ class PeerSocket {
   Status watch(const PollSet& set, uint64_t tag);
   /// OK while the peer is there and says nothing.
   Status check() const;
+  /// OK while the peer is there, whatever it has said.
+  Status check_presence() const;
+  /// A byte to the peer, if there is room.
+  void say(uint8_t byte);
   /// Takes a byte that the peer has said; -1: none.
   int hear();
   /// The peer learns that this end is over.

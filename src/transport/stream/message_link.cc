@@ -21,7 +21,7 @@ MessageLink::MessageLink(int rank, int peer, std::string where, std::unique_ptr<
       peer_(peer),
       where_(std::move(where)),
       pipe_(std::move(pipe)),
-      exchange_(rank, peer, pipe_->memory()) {}
+      exchange_(rank, peer, pipe_->memory(), pipe_->copies_frames()) {}
 
 MessageLink::~MessageLink() {
   while (linger()) {

@@ -45,6 +45,9 @@ class MessagePipe {
   /// False: there is no room now, and the same frame comes again. carried() says that it has been
   /// read, from within a later poll().
   virtual bool send(const CarriedFrame& frame) = 0;
+  /// A frame has been copied when send() returns; carried() says that it has left, with which the
+  /// pipe needs no help any more.
+  virtual bool copies_frames() const { return false; }
   /// Where the pipe writes into the peer's memory by itself: as send(), until written().
   virtual bool write(const CarriedWrite&) { return false; }
   /// This rank's memory, for such a pipe of the peer's.

@@ -74,6 +74,7 @@ void MessageExchange::end_output() {
 }
 
 bool MessageExchange::reads_output(transport::EpochId epoch) const {
+  if (copies_) return false;
   return std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
     const bool reads = flight.used && flight.frame.message != nullptr;
     return reads && epoch.has(flight.frame.header.channel);

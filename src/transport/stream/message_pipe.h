@@ -45,9 +45,10 @@ class MessageExchange final : public FrameExchange {
   static constexpr uint64_t kMostEarly = 1024;
   static constexpr uint64_t kMostEarlyBytes = 16 << 20;
 
-  /// `memory`: of this rank, where the pipe writes into the peer's memory; else null.
-  MessageExchange(int rank, int peer, PlacedMemory* memory = nullptr)
-      : FrameExchange(rank, peer, memory) {}
+  /// `memory`: of this rank, where the pipe writes into the peer's memory; else null. `copies`: the
+  /// pipe has copied a frame before the next call, and reads the payload no more.
+  MessageExchange(int rank, int peer, PlacedMemory* memory = nullptr, bool copies = false)
+      : FrameExchange(rank, peer, memory), copies_(copies) {}
 
   /// The next frame, with at most `limit` bytes of payload; nothing: none is ready. `limit` is at
   /// least kMaxControlPayload.
@@ -94,6 +95,7 @@ class MessageExchange final : public FrameExchange {
   void keep(uint64_t sequence, const FrameHeader& header, std::span<const std::byte> payload);
   void act_on_early();
 
+  const bool copies_;
   std::deque<Flight> flights_;
   std::vector<uint64_t> free_;  // names
   std::deque<FrameHeader> last_words_;

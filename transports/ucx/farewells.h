@@ -1,0 +1,44 @@
+// Ends of links that are over, whose last words the peer has not read yet. UCX gives up a
+// connection as soon as its peer has closed it, with what has come and is not read; so a lane stays
+// open until the peer has said on the socket that it has seen everything, or is gone, or a second
+// is over.
+//
+// Owns:    lanes and sockets until then; the destructor waits for that.
+// Threads: any.
+// Errors:  none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transports/tcp/peer_socket.h"
+#include "transports/ucx/lane.h"
+
+namespace tutti::transports::ucx {
+
+class Farewells {
+ public:
+  /// By which the peer says that it has seen everything.
+  static constexpr uint8_t kSeen = 'S';
+
+  ~Farewells();
+  /// Whatever the lane had to send is with UCX, or with the kernel.
+  void add(std::unique_ptr<UcxLane> lane, tcp::PeerSocket socket);
+  /// Closes those that are over.
+  void look();
+
+ private:
+  struct Farewell {
+    std::unique_ptr<UcxLane> lane;
+    tcp::PeerSocket socket;
+    uint64_t until_ns = 0;
+  };
+  static bool is_over(Farewell& farewell);
+
+  std::mutex mutex_;
+  std::vector<Farewell> all_;  // under mutex_
+};
+
+}  // namespace tutti::transports::ucx
