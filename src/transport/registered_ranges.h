@@ -25,8 +25,8 @@ class RegisteredRanges : public std::enable_shared_from_this<RegisteredRanges<Ke
                                   std::shared_ptr<const void> registration) {
     const std::lock_guard lock(mutex_);
     longest_ = std::max(longest_, bytes);
-    const auto place = ranges_.emplace(reinterpret_cast<uintptr_t>(memory),
-                                       KnownRange{bytes, std::move(keys)});
+    const auto place =
+        ranges_.emplace(reinterpret_cast<uintptr_t>(memory), KnownRange{bytes, std::move(keys)});
     return std::make_shared<Entry>(this->shared_from_this(), place, std::move(registration));
   }
 

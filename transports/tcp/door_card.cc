@@ -13,7 +13,7 @@ constexpr std::string_view kNone = "none";
 constexpr std::string_view kNoFabric = "-";
 constexpr size_t kMostHostIdBytes = 200;
 
-/// What goes before a reason.
+/// The words before a reason.
 std::string absent(std::string_view tag) {
   return std::string(tag) + " " + std::string(kNone) + " ";
 }

@@ -1,4 +1,4 @@
-// Who is reached through a door, and the sentence where nobody is.
+// Cards of doors: the ranks that are reached, and the sentence where none is.
 #include "transports/tcp/door_card.h"
 
 #include <gtest/gtest.h>

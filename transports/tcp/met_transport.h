@@ -1,6 +1,6 @@
 // A transport whose links are made with their communicator: the two ranks prove themselves on a
 // socket, agree there on how they go on, and keep the socket, by which each learns that the other
-// has died. What they talk by is the derived class's.
+// has died. The derived class says what they talk by.
 //
 // Owns:    the door.
 // Threads: as transport::Transport.
@@ -26,7 +26,7 @@ class MetTransport : public transport::Transport {
   using MadeLink = Result<std::unique_ptr<transport::Link>>;
   using MadePipe = Result<std::unique_ptr<transport::stream::MessagePipe>>;
 
-  /// What a derived class says of itself.
+  /// The words by which a derived class is known.
   struct MetKind {
     std::string_view name;  // of the transport
     std::string_view tag;   // of its cards
@@ -55,7 +55,7 @@ class MetTransport : public transport::Transport {
 
   /// Both ends have proved themselves on the socket.
   virtual MadePipe open_pipe(PeerSocket socket, const Patience& patience) = 0;
-  /// What this rank talks by, in errors: "RDMA port mlx5_0:1".
+  /// The name in errors of what this rank talks by: "RDMA port mlx5_0:1".
   virtual std::string place() const = 0;
   const transport::Member& member() const { return member_; }
 

@@ -15,8 +15,8 @@ namespace {
 
 // A later library takes a structure that ends sooner than its own.
 #define TUTTI_BEGINS(ours, theirs) static_assert(sizeof(ours) <= sizeof(::theirs))
-#define TUTTI_SAME_FIELD(ours, field, theirs, their_field)                   \
-  static_assert(offsetof(ours, field) == offsetof(::theirs, their_field) &&  \
+#define TUTTI_SAME_FIELD(ours, field, theirs, their_field)                  \
+  static_assert(offsetof(ours, field) == offsetof(::theirs, their_field) && \
                 sizeof(ours::field) == sizeof(::theirs::their_field))
 #define TUTTI_SAME_VALUE(ours, theirs) \
   static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs))

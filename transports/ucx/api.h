@@ -1,6 +1,6 @@
-// What Tutti uses of UCX's interface, version 1.13 and later ones of major version 1: types and
-// values of its own, so that no header of UCX is needed. Masks say which fields of a structure are
-// meant, so that a later library takes these, which are shorter than its own.
+// The part that Tutti uses of UCX's interface, version 1.13 and later ones of major version 1:
+// types and values of its own, so that no header of UCX is needed. Masks say which fields of a
+// structure are meant, so that a later library takes these, which are shorter than its own.
 //
 // abi_test.cc compares them with ucp/api/ucp.h where there is one. No functions, no state.
 #pragma once
@@ -22,7 +22,7 @@ struct WorkerAddress;
 using Code = int8_t;
 inline constexpr Code kOk = 0, kInProgress = 1, kBusy = -15;
 
-/// What starts an operation gives null (done), a request, or an error in its place.
+/// The result of a function that starts an operation: null (done), a request, or an error.
 using Started = void*;
 inline constexpr uintptr_t kMostErrors = 100;
 inline bool is_error(Started started) {
@@ -82,16 +82,16 @@ struct RequestParams {
   int memory_type = 0;
   void* unused[2] = {};
 };
-inline constexpr uint32_t kEager = 2;   // of messages
-inline constexpr uint32_t kForce = 1;   // of the end of an endpoint
+inline constexpr uint32_t kEager = 2;  // of messages
+inline constexpr uint32_t kForce = 1;  // of the end of an endpoint
 
 struct ReceivedMessage {
   static constexpr uint64_t kOnlyAnnounced = uint64_t{1} << 17;
   uint64_t attributes = 0;
   Endpoint* reply_endpoint = nullptr;
 };
-using MessageHandler = Code (*)(void* argument, const void* header, size_t header_bytes,
-                                void* data, size_t bytes, const ReceivedMessage* message);
+using MessageHandler = Code (*)(void* argument, const void* header, size_t header_bytes, void* data,
+                                size_t bytes, const ReceivedMessage* message);
 struct MessageHandlerParams {
   static constexpr uint64_t kId = 1, kFlags = 2, kHandler = 4, kArgument = 8;
   uint64_t field_mask = 0;

@@ -15,6 +15,7 @@ namespace tutti::transports::ucx {
 namespace {
 
 // This process, once it has used UCX.
+// tidy: allow mutable (a fact about the process, which its children must know)
 std::atomic<pid_t> user{0};
 
 constexpr unsigned kMajor = 1, kMinor = 13;
@@ -114,8 +115,8 @@ Result<std::shared_ptr<UcxContext>> UcxContext::create(const api::UcxFunctions& 
   params.field_mask = api::ContextParams::kFeatures | api::ContextParams::kSharedByWorkers;
   params.features = api::kFeatureMessages | api::kFeatureRemoteMemory | api::kFeatureWakeup;
   params.mt_workers_shared = 1;
-  const api::Code code = functions.ucp_init_version(kMajor, kMinor, &params, config,
-                                                    &made->context_);
+  const api::Code code =
+      functions.ucp_init_version(kMajor, kMinor, &params, config, &made->context_);
   functions.ucp_config_release(config);
   if (code != api::kOk) {
     made->context_ = nullptr;

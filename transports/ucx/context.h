@@ -23,7 +23,7 @@
 
 namespace tutti::transports::ucx {
 
-/// What UCX may use, in its own words.
+/// The network that UCX may use, in its own words.
 struct UcxNetwork {
   std::string kind;     // equal on both ends: "rdma-1"; the number is UCX's major version
   std::string methods;  // UCX_TLS

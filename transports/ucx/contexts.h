@@ -1,5 +1,6 @@
-// What the communicators of a process have in common of UCX: a context for each key, since whoever
-// has a worker's address can write what is registered in its context; and the ends of their links.
+// The things of UCX that the communicators of a process share: a context for each key, since
+// whoever has a worker's address can write what is registered in its context; and the ends of their
+// links.
 //
 // Owns:    the ends; contexts live as long as somebody has one.
 // Threads: any.

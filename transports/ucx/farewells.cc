@@ -18,13 +18,13 @@ Farewells::~Farewells() {
   for (look(); !all_.empty(); look()) std::this_thread::sleep_for(kNap);
 }
 
-void Farewells::add(std::unique_ptr<UcxLane> lane, tcp::PeerSocket socket) {
+void Farewells::add(std::unique_ptr<UcxWorker> worker, tcp::PeerSocket socket) {
   const std::lock_guard lock(mutex_);
-  all_.push_back({std::move(lane), std::move(socket), monotonic_ns() + kPatienceNs});
+  all_.push_back({std::move(worker), std::move(socket), monotonic_ns() + kPatienceNs});
 }
 
 bool Farewells::is_over(Farewell& farewell) {
-  farewell.lane->progress();
+  farewell.worker->progress();
   return farewell.socket.hear() == kSeen || !farewell.socket.check_presence().ok() ||
          monotonic_ns() >= farewell.until_ns;
 }

@@ -1,9 +1,9 @@
 // Ends of links that are over, whose last words the peer has not read yet. UCX gives up a
-// connection as soon as its peer has closed it, with what has come and is not read; so a lane stays
-// open until the peer has said on the socket that it has seen everything, or is gone, or a second
-// is over.
+// connection as soon as its peer has closed it, with what has come and is not read; so a worker
+// stays open until the peer has said on the socket that it has seen everything, or is gone, or a
+// second is over.
 //
-// Owns:    lanes and sockets until then; the destructor waits for that.
+// Owns:    workers and sockets until then; the destructor waits for that.
 // Threads: any.
 // Errors:  none.
 #pragma once
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "transports/tcp/peer_socket.h"
-#include "transports/ucx/lane.h"
+#include "transports/ucx/worker.h"
 
 namespace tutti::transports::ucx {
 
@@ -24,14 +24,14 @@ class Farewells {
   static constexpr uint8_t kSeen = 'S';
 
   ~Farewells();
-  /// Whatever the lane had to send is with UCX, or with the kernel.
-  void add(std::unique_ptr<UcxLane> lane, tcp::PeerSocket socket);
+  /// Whatever the worker had to send is with UCX, or with the kernel.
+  void add(std::unique_ptr<UcxWorker> worker, tcp::PeerSocket socket);
   /// Closes those that are over.
   void look();
 
  private:
   struct Farewell {
-    std::unique_ptr<UcxLane> lane;
+    std::unique_ptr<UcxWorker> worker;
     tcp::PeerSocket socket;
     uint64_t until_ns = 0;
   };

@@ -29,8 +29,8 @@ class KeptHandlers {
   KeptHandlers& operator=(const KeptHandlers&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGHUP, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE,
-                                          SIGSEGV, SIGUSR1, SIGUSR2};
+  static constexpr std::array kSignals = {SIGHUP, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
+                                          SIGFPE, SIGSEGV, SIGUSR1, SIGUSR2};
   std::array<struct sigaction, kSignals.size()> actions_{};
 };
 
@@ -40,7 +40,7 @@ bool is_only_thread() {
   return !error && std::distance(begin(threads), end(threads)) == 1;
 }
 
-// What the program has set stays.
+// Variables that the program has set stay.
 void keep_process_as_it_is() {
   if (!is_only_thread()) return;
   setenv("UCX_HANDLE_ERRORS", "", 0);
@@ -84,6 +84,10 @@ Result<api::UcxFunctions> load_library_from(const char* file) {
 }
 
 Result<const api::UcxFunctions*> load_library() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // It replaces what the sanitizers replace, and hides from them what orders its threads.
+  return Status::unsupported("UCX is not loaded into a build with sanitizers");
+#endif
   static const Result<api::UcxFunctions> loaded = [] {
     keep_process_as_it_is();
     return load_library_from(kFile);

@@ -24,5 +24,4 @@ Result<api::UcxFunctions> load_library_from(const char* file);
 /// Whether Tutti can use a library that says this version of itself.
 Status check_version(const api::UcxFunctions& functions);
 
-
 }  // namespace tutti::transports::ucx

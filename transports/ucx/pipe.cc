@@ -27,7 +27,7 @@ constexpr size_t kTokenBytes = 8, kCountBytes = 8;
 // Names of operations that are no write.
 constexpr uint64_t kMessage = ~uint64_t{0}, kFlushed = ~uint64_t{0} - 1;
 
-constexpr uint64_t kSocketTag = 1, kLaneTag = 2, kTimerTag = 3;
+constexpr uint64_t kSocketTag = 1, kWorkerTag = 2, kTimerTag = 3;
 constexpr uint8_t kReady = 'R';
 
 constexpr uint32_t kLookEvery = 16;  // empty polls: a look costs system calls
@@ -63,10 +63,10 @@ Status UcxPipe::prepare() {
   set_ = std::move(set).value();
   const auto hear = [this](unsigned kind, std::span<const std::byte> header,
                            std::span<const std::byte> payload) { take(kind, header, payload); };
-  for (std::unique_ptr<UcxLane>* lane : {&frames_, &writes_}) {
-    auto made = UcxLane::create(commons_.context, kKinds, hear);
+  for (std::unique_ptr<UcxWorker>* worker : {&frames_, &writes_}) {
+    auto made = UcxWorker::create(commons_.context, kKinds, hear);
     if (!made.ok()) return made.status();
-    *lane = std::move(made).value();
+    *worker = std::move(made).value();
   }
   randombytes_buf(&token_, sizeof token_);
   return {};
@@ -87,12 +87,12 @@ Status UcxPipe::meet(const Patience& patience) {
 // UCX connects at the first message, and both ends have to move for it. Afterwards messages leave
 // though the peer does nothing.
 Status UcxPipe::wire_up(const Patience& patience) {
-  constexpr int kLanes = 2;
-  for (UcxLane* lane : {frames_.get(), writes_.get()}) {
-    send_token(*lane, kHello, {}, kMessage);
-    lane->flush(kMessage);
+  constexpr int kWorkers = 2;
+  for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
+    send_token(*worker, kHello, {}, kMessage);
+    worker->flush(kMessage);
   }
-  while (wiring_.hellos < kLanes || wiring_.sent < 2 * kLanes) {
+  while (wiring_.hellos < kWorkers || wiring_.sent < 2 * kWorkers) {
     if (Status status = move_both(patience); !status.ok()) return status;
   }
   if (Status status = send_all(socket_.get(), &kReady, 1, patience); !status.ok()) return status;
@@ -106,10 +106,10 @@ Status UcxPipe::wire_up(const Patience& patience) {
 
 Status UcxPipe::move_both(const Patience& patience) {
   bool moved = false;
-  for (UcxLane* lane : {frames_.get(), writes_.get()}) {
-    moved = lane->progress() || moved;
-    wiring_.sent += static_cast<int>(lane->take_done().size());
-    if (!lane->status().ok()) return explain(lane->status());
+  for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
+    moved = worker->progress() || moved;
+    wiring_.sent += static_cast<int>(worker->take_done().size());
+    if (!worker->status().ok()) return explain(worker->status());
   }
   return moved ? Status() : sleep(patience);
 }
@@ -132,21 +132,21 @@ Status UcxPipe::watch_all() {
   const itimerspec nap{{0, kNapNs}, {0, kNapNs}};
   if (timerfd_settime(timer_.get(), 0, &nap, nullptr) < 0) return errno_status("timerfd_settime");
   if (Status status = timer_.list(*set_, EPOLLIN, kTimerTag); !status.ok()) return status;
-  for (UcxLane* lane : {frames_.get(), writes_.get()}) {
-    if (Status status = lane->watch(*set_, kLaneTag); !status.ok()) return status;
+  for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
+    if (Status status = worker->watch(*set_, kWorkerTag); !status.ok()) return status;
   }
   return socket_.watch(*set_, kSocketTag);
 }
 
 // ---- out ----------------------------------------------------------------------------------------
 
-void UcxPipe::send_token(UcxLane& lane, unsigned kind, std::span<const std::byte> rest,
+void UcxPipe::send_token(UcxWorker& worker, unsigned kind, std::span<const std::byte> rest,
                          uint64_t name) {
   std::array<uint8_t, kTokenBytes + kCountBytes> header{};
   put_little(header.data(), peer_token_, kTokenBytes);
   std::memcpy(&header[kTokenBytes], rest.data(), rest.size());
   const std::span<const uint8_t> bytes(header.data(), kTokenBytes + rest.size());
-  lane.send(kind, std::as_bytes(bytes), {}, name);
+  worker.send(kind, std::as_bytes(bytes), {}, name);
 }
 
 // Frames may leave for long though nobody looks: the peer may be gone.
@@ -192,7 +192,7 @@ void UcxPipe::flush_if_due() {
 
 // ---- in -----------------------------------------------------------------------------------------
 
-// From within a lane's progress().
+// From within a worker's progress().
 void UcxPipe::take(unsigned kind, std::span<const std::byte> header,
                    std::span<const std::byte> payload) {
   if (header.size() < kTokenBytes) return;
@@ -215,7 +215,7 @@ Status UcxPipe::poll(PipeEvents& events) {
   bool moved = false;
   for (int batch = 0; batch < kMostBatches && take_some(events); ++batch) moved = true;
   flush_if_due();
-  if (!ended_ && !has_peer_ended()) look_at_lanes();
+  if (!ended_ && !has_peer_ended()) look_at_workers();
   if (!moved && broken_.ok()) look_around(events);
   if (!broken_.ok()) return broken_;
   if (!has_peer_ended()) return {};
@@ -224,7 +224,7 @@ Status UcxPipe::poll(PipeEvents& events) {
 }
 
 // A peer that ends ends its writes first, and has a last word that may still be on its way.
-void UcxPipe::look_at_lanes() {
+void UcxPipe::look_at_workers() {
   if (!frames_->status().ok()) return break_off(explain(frames_->status()));
   if (writes_->status().ok()) return;
   if (writes_lost_ns_ == 0) writes_lost_ns_ = monotonic_ns();
@@ -256,7 +256,7 @@ void UcxPipe::report(PipeEvents& events) {
   }
 }
 
-// What did not arrive is not told: the lane has an error then.
+// Bytes that did not arrive are not told of: the worker has an error then.
 void UcxPipe::note_put(uint64_t name, PipeEvents& events) {
   const auto open = open_writes_.find(name);
   if (open == open_writes_.end() || --open->second.puts > 0 || !open->second.flushed) return;
@@ -277,9 +277,9 @@ void UcxPipe::note_flush(PipeEvents& events) {
 void UcxPipe::look_around(PipeEvents& events) {
   const bool looks = ++idle_polls_ % kLookEvery == 0;
   bool arms = false;
-  for (UcxLane* lane : {frames_.get(), writes_.get()}) {
-    if (!looks && !lane->needs_arming()) continue;
-    lane->arm();
+  for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
+    if (!looks && !worker->needs_arming()) continue;
+    worker->arm();
     arms = true;
   }
   if (arms) (void)take_some(events);

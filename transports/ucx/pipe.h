@@ -3,7 +3,7 @@
 //
 // UCX's messages may overtake each other, which MessageExchange sorts. A put is told to the peer
 // only when a flush behind it has completed: a fence, or another message, may be there before the
-// bytes are. Messages and puts have a lane each: puts end at once with the link, while last words
+// bytes are. Messages and puts have a worker each: puts end at once with the link, while last words
 // are still on their way.
 //
 // The socket on which both ends have proved themselves stays: it tells at once that the peer's
@@ -29,7 +29,7 @@
 #include "transports/ucx/context.h"
 #include "transports/ucx/farewells.h"
 #include "transports/ucx/hello.h"
-#include "transports/ucx/lane.h"
+#include "transports/ucx/worker.h"
 
 namespace tutti::transports::ucx {
 
@@ -44,7 +44,7 @@ class WritableRanges final : public transport::stream::PlacedMemory {
   const std::shared_ptr<UcxRanges> ranges_;
 };
 
-/// What pipes of a rank share.
+/// The things that the pipes of a rank share.
 struct UcxCommons {
   std::shared_ptr<UcxContext> context;
   std::shared_ptr<UcxRanges> ranges;
@@ -79,9 +79,9 @@ class UcxPipe final : public transport::stream::MessagePipe {
     size_t puts = 0;  // under way
     bool flushed = false;
   };
-  /// How far both ends have come with connecting their lanes.
+  /// How far both ends have come with connecting their workers.
   struct Wiring {
-    int hellos = 0;  // of the peer, one by each lane
+    int hellos = 0;  // of the peer, one by each worker
     int sent = 0;    // this end's, and a flush behind each
   };
   struct EarlyFrame {
@@ -98,9 +98,9 @@ class UcxPipe final : public transport::stream::MessagePipe {
   Status sleep(const Patience& patience) const;
   Status move_both(const Patience& patience);
   Status watch_all();
-  void send_token(UcxLane& lane, unsigned kind, std::span<const std::byte> rest, uint64_t name);
+  void send_token(UcxWorker& worker, unsigned kind, std::span<const std::byte> rest, uint64_t name);
   void take(unsigned kind, std::span<const std::byte> header, std::span<const std::byte> payload);
-  void look_at_lanes();
+  void look_at_workers();
   bool take_some(transport::stream::PipeEvents& events);
   void report(transport::stream::PipeEvents& events);
   void note_put(uint64_t name, transport::stream::PipeEvents& events);
@@ -117,14 +117,14 @@ class UcxPipe final : public transport::stream::MessagePipe {
   tcp::PeerSocket socket_;
   std::unique_ptr<PollSet> set_;
   PolledFd timer_;
-  std::unique_ptr<UcxLane> frames_;
-  std::unique_ptr<UcxLane> writes_;
+  std::unique_ptr<UcxWorker> frames_;
+  std::unique_ptr<UcxWorker> writes_;
   uint64_t token_ = 0;       // of messages to this end
   uint64_t peer_token_ = 0;  // of those to the peer
 
   transport::stream::PipeEvents* events_ = nullptr;  // within poll()
   Wiring wiring_;
-  std::vector<EarlyFrame> early_;  // the peer has its link before this end does
+  std::vector<EarlyFrame> early_;                   // the peer has its link before this end does
   std::map<uint64_t, UnflushedWrite> open_writes_;  // by name
   std::vector<uint64_t> unflushed_;                 // of them: no flush covers these yet
   std::vector<uint64_t> flushing_;                  // those of the flush that is under way

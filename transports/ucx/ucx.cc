@@ -32,7 +32,8 @@ class Ucx final : public tcp::MetTransport {
 
  private:
   MadePipe open_pipe(tcp::PeerSocket socket, const Patience& patience) override {
-    auto pipe = UcxPipe::open({context_, ranges_, contexts_->farewells()}, std::move(socket), patience);
+    auto pipe =
+        UcxPipe::open({context_, ranges_, contexts_->farewells()}, std::move(socket), patience);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::stream::MessagePipe>(std::move(pipe).value());
   }
@@ -66,9 +67,8 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   if (!context.ok()) return context.status();
   auto door = tcp::MetTransport::open_door(member, context.value()->network().kind);
   if (!door.ok()) return door.status();
-  return std::unique_ptr<transport::Transport>(
-      std::make_unique<Ucx>(member, std::move(contexts).value(), std::move(context).value(),
-                            std::move(door).value()));
+  return std::unique_ptr<transport::Transport>(std::make_unique<Ucx>(
+      member, std::move(contexts).value(), std::move(context).value(), std::move(door).value()));
 }
 
 }  // namespace tutti::transports::ucx

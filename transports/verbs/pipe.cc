@@ -80,7 +80,8 @@ std::optional<transport::stream::KeyedPlace> PlacedRanges::place_of(const void* 
 
 Result<std::unique_ptr<VerbsPipe>> VerbsPipe::open(std::shared_ptr<Domain> domain,
                                                    std::shared_ptr<RegisteredRanges> ranges,
-                                                   tcp::PeerSocket socket, const Patience& patience) {
+                                                   tcp::PeerSocket socket,
+                                                   const Patience& patience) {
   std::unique_ptr<VerbsPipe> made(
       new VerbsPipe(std::move(domain), std::move(ranges), std::move(socket)));
   if (Status status = made->prepare(); !status.ok()) return status;

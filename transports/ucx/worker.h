@@ -32,7 +32,7 @@
 
 namespace tutti::transports::ucx {
 
-class UcxLane {
+class UcxWorker {
  public:
   static constexpr size_t kMostHeaderBytes = 96;
 
@@ -40,11 +40,11 @@ class UcxLane {
   using Take = std::function<void(unsigned kind, std::span<const std::byte> header,
                                   std::span<const std::byte> payload)>;
   /// Kinds of messages are 0 to `kinds` - 1.
-  static Result<std::unique_ptr<UcxLane>> create(std::shared_ptr<UcxContext> context,
-                                                 unsigned kinds, Take take);
-  ~UcxLane() { stop(); }
-  UcxLane(const UcxLane&) = delete;
-  UcxLane& operator=(const UcxLane&) = delete;
+  static Result<std::unique_ptr<UcxWorker>> create(std::shared_ptr<UcxContext> context,
+                                                   unsigned kinds, Take take);
+  ~UcxWorker() { stop(); }
+  UcxWorker(const UcxWorker&) = delete;
+  UcxWorker& operator=(const UcxWorker&) = delete;
 
   const std::string& address() const { return address_; }
   /// `peer`: the address of the other end.
@@ -71,22 +71,22 @@ class UcxLane {
   bool needs_arming() const { return needs_arming_; }
   void arm();
 
-  /// When this returns, UCX touches no memory of operations, and no peer writes by this lane.
+  /// When this returns, UCX touches no memory of operations, and no peer writes by this worker.
   void stop();
 
  private:
   struct Operation {
-    UcxLane* lane = nullptr;
+    UcxWorker* owner = nullptr;
     uint64_t name = 0;
     std::array<std::byte, kMostHeaderBytes> header;
     std::vector<std::byte> payload;
   };
   struct Handler {
-    UcxLane* lane = nullptr;
+    UcxWorker* owner = nullptr;
     unsigned kind = 0;
   };
 
-  UcxLane(std::shared_ptr<UcxContext> context, Take take)
+  UcxWorker(std::shared_ptr<UcxContext> context, Take take)
       : context_(std::move(context)), take_(std::move(take)) {}
 
   const api::UcxFunctions& functions() const { return context_->functions(); }
@@ -99,13 +99,13 @@ class UcxLane {
   api::RemoteKey* key_of(const transport::stream::MemoryKey& key);
 
   static void on_done(void* request, api::Code code, void* operation);
-  static void on_error(void* lane, api::Endpoint* endpoint, api::Code code);
-  static api::Code on_message(void* handler, const void* header, size_t header_bytes, void* data,
-                              size_t bytes, const api::ReceivedMessage* message);
+  static void on_error(void* worker, api::Endpoint* endpoint, api::Code code);
+  void on_message(unsigned kind, std::span<const std::byte> header,
+                  std::span<const std::byte> payload, const api::ReceivedMessage& message);
 
   const std::shared_ptr<UcxContext> context_;
   const Take take_;
-  api::Worker* worker_ = nullptr;
+  api::Worker* handle_ = nullptr;
   api::Endpoint* endpoint_ = nullptr;
   std::string address_;
   std::deque<Handler> handlers_;
