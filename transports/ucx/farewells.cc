@@ -23,7 +23,7 @@ void Farewells::add(std::unique_ptr<UcxWorker> worker, tcp::PeerSocket socket) {
   all_.push_back({std::move(worker), std::move(socket), monotonic_ns() + kPatienceNs});
 }
 
-bool Farewells::is_over(Farewell& farewell) {
+bool Farewells::is_over(WorkerFarewell& farewell) {
   farewell.worker->progress();
   return farewell.socket.hear() == kSeen || !farewell.socket.check_presence().ok() ||
          monotonic_ns() >= farewell.until_ns;

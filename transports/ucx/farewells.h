@@ -30,15 +30,15 @@ class Farewells {
   void look();
 
  private:
-  struct Farewell {
+  struct WorkerFarewell {
     std::unique_ptr<UcxWorker> worker;
     tcp::PeerSocket socket;
     uint64_t until_ns = 0;
   };
-  static bool is_over(Farewell& farewell);
+  static bool is_over(WorkerFarewell& farewell);
 
   std::mutex mutex_;
-  std::vector<Farewell> all_;  // under mutex_
+  std::vector<WorkerFarewell> all_;  // under mutex_
 };
 
 }  // namespace tutti::transports::ucx

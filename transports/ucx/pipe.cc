@@ -233,11 +233,11 @@ void UcxPipe::look_at_workers() {
 
 bool UcxPipe::take_some(PipeEvents& events) {
   events_ = &events;
-  struct Leave {
+  struct EventsEnd {
     PipeEvents*& events;
-    ~Leave() { events = nullptr; }
+    ~EventsEnd() { events = nullptr; }
   } const leave{events_};
-  for (const EarlyFrame& frame : std::exchange(early_, {})) {
+  for (const UnheardFrame& frame : std::exchange(early_, {})) {
     events.came(frame.header, frame.payload);
   }
   const bool frames = frames_->progress();

@@ -84,7 +84,7 @@ class UcxPipe final : public transport::stream::MessagePipe {
     int hellos = 0;  // of the peer, one by each worker
     int sent = 0;    // this end's, and a flush behind each
   };
-  struct EarlyFrame {
+  struct UnheardFrame {
     std::vector<std::byte> header;
     std::vector<std::byte> payload;
   };
@@ -124,7 +124,7 @@ class UcxPipe final : public transport::stream::MessagePipe {
 
   transport::stream::PipeEvents* events_ = nullptr;  // within poll()
   Wiring wiring_;
-  std::vector<EarlyFrame> early_;                   // the peer has its link before this end does
+  std::vector<UnheardFrame> early_;                 // the peer has its link before this end does
   std::map<uint64_t, UnflushedWrite> open_writes_;  // by name
   std::vector<uint64_t> unflushed_;                 // of them: no flush covers these yet
   std::vector<uint64_t> flushing_;                  // those of the flush that is under way

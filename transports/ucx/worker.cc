@@ -77,7 +77,7 @@ Status UcxWorker::connect(const std::string& peer) {
 
 // ---- operations ---------------------------------------------------------------------------------
 
-UcxWorker::Operation& UcxWorker::begin(uint64_t name) {
+UcxWorker::UcxOperation& UcxWorker::begin(uint64_t name) {
   if (free_.empty()) {
     // Whatever ends an operation must find room.
     done_.reserve(operations_.size() + 1);
@@ -85,14 +85,14 @@ UcxWorker::Operation& UcxWorker::begin(uint64_t name) {
     operations_.emplace_back().owner = this;
     free_.push_back(&operations_.back());
   }
-  Operation& operation = *free_.back();
+  UcxOperation& operation = *free_.back();
   free_.pop_back();
   operation.name = name;
   ++under_way_;
   return operation;
 }
 
-api::RequestParams UcxWorker::params_of(Operation& operation) {
+api::RequestParams UcxWorker::params_of(UcxOperation& operation) {
   api::RequestParams params;
   params.field_mask = api::RequestParams::kCallback | api::RequestParams::kUserData;
   params.done = &on_done;
@@ -100,20 +100,20 @@ api::RequestParams UcxWorker::params_of(Operation& operation) {
   return params;
 }
 
-void UcxWorker::started(Operation& operation, api::Started request) {
+void UcxWorker::started(UcxOperation& operation, api::Started request) {
   needs_arming_ = true;
   if (api::is_error(request)) fail("UCX refused to send", api::error_of(request));
   if (request == nullptr || api::is_error(request)) end(operation);
 }
 
-void UcxWorker::end(Operation& operation) {
+void UcxWorker::end(UcxOperation& operation) {
   --under_way_;
   done_.push_back(operation.name);
   free_.push_back(&operation);
 }
 
 void UcxWorker::on_done(void* request, api::Code code, void* user_data) {
-  auto& operation = *static_cast<Operation*>(user_data);
+  auto& operation = *static_cast<UcxOperation*>(user_data);
   UcxWorker& worker = *operation.owner;
   if (code != api::kOk) worker.fail("what was sent did not arrive", code);
   worker.end(operation);
@@ -122,7 +122,7 @@ void UcxWorker::on_done(void* request, api::Code code, void* user_data) {
 
 void UcxWorker::send(unsigned kind, std::span<const std::byte> header,
                      std::span<const iovec> payload, uint64_t name) {
-  Operation& operation = begin(name);
+  UcxOperation& operation = begin(name);
   std::memcpy(operation.header.data(), header.data(), header.size());
   api::RequestParams params = params_of(operation);
   params.field_mask |= api::RequestParams::kFlags;
@@ -139,7 +139,7 @@ void UcxWorker::send(unsigned kind, std::span<const std::byte> header,
 
 void UcxWorker::put(const iovec& source, uint64_t target, const transport::stream::MemoryKey& key,
                     uint64_t name) {
-  Operation& operation = begin(name);
+  UcxOperation& operation = begin(name);
   api::RemoteKey* const remote = key_of(key);
   if (remote == nullptr) return end(operation);
   const api::RequestParams params = params_of(operation);
@@ -148,7 +148,7 @@ void UcxWorker::put(const iovec& source, uint64_t target, const transport::strea
 }
 
 void UcxWorker::flush(uint64_t name) {
-  Operation& operation = begin(name);
+  UcxOperation& operation = begin(name);
   const api::RequestParams params = params_of(operation);
   started(operation, functions().ucp_ep_flush_nbx(endpoint_, &params));
 }

@@ -75,7 +75,7 @@ class UcxWorker {
   void stop();
 
  private:
-  struct Operation {
+  struct UcxOperation {
     UcxWorker* owner = nullptr;
     uint64_t name = 0;
     std::array<std::byte, kMostHeaderBytes> header;
@@ -91,10 +91,10 @@ class UcxWorker {
 
   const api::UcxFunctions& functions() const { return context_->functions(); }
   Status open(unsigned kinds);
-  Operation& begin(uint64_t name);
-  static api::RequestParams params_of(Operation& operation);
-  void started(Operation& operation, api::Started request);
-  void end(Operation& operation);
+  UcxOperation& begin(uint64_t name);
+  static api::RequestParams params_of(UcxOperation& operation);
+  void started(UcxOperation& operation, api::Started request);
+  void end(UcxOperation& operation);
   void fail(const char* what, api::Code code);
   api::RemoteKey* key_of(const transport::stream::MemoryKey& key);
 
@@ -109,8 +109,8 @@ class UcxWorker {
   api::Endpoint* endpoint_ = nullptr;
   std::string address_;
   std::deque<Handler> handlers_;
-  std::deque<Operation> operations_;
-  std::vector<Operation*> free_;
+  std::deque<UcxOperation> operations_;
+  std::vector<UcxOperation*> free_;
   std::vector<uint64_t> done_;
   size_t under_way_ = 0;
   std::map<std::string, api::RemoteKey*> keys_;  // of the peer, by their bytes
