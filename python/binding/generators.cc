@@ -189,6 +189,9 @@ void add_nano(nb::module_& module) {
       "The share of the table that makes the longer of computing and communication shortest.\n\n"
       ">>> table = [tutti.SharePoint(share=s, performance=p) for s, p in ((.2, .5), (.5, 1.))]\n"
       ">>> tutti.admit(table, 1000, 500).share\n0.2");
+  module.def("blocks_of", &blocks_of, "share"_a, "multiprocessors"_a,
+             "The thread blocks that a share of a device is, at least 1.\n\n"
+             ">>> tutti.blocks_of(0.2, 132)\n26");
 }
 
 }  // namespace

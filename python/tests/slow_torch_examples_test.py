@@ -42,6 +42,15 @@ class Torchrun(unittest.TestCase):
             for (a, _), (b, _) in zip(losses(name, ranks, *arguments), one):
                 self.assertLessEqual(abs(float(a) - float(b)), 1.1e-5, (name, arguments))
 
+    def test_parts_are_within_their_bound(self):
+        for system in ("low_rank", "activations", "groups", "servers"):
+            one = losses("torch_nano_parts.py", 1, system)
+            for ranks in (2, 4):
+                for (a, _), (b, _) in zip(losses("torch_nano_parts.py", ranks, system), one):
+                    self.assertLessEqual(abs(float(a) - float(b)), 1.1e-5, (system, ranks))
+            dropped = losses("torch_nano_parts.py", 2, system, "--drop")
+            self.assertGreater(max(abs(float(a) - float(b)) for (a, _), (b, _) in zip(dropped, one)), 1e-4, system)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

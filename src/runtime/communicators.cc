@@ -4,7 +4,8 @@
 
 namespace tutti::runtime {
 
-Communicators::Communicators(tuttiComm_t parent) : parent_(parent) {
+Communicators::Communicators(tuttiComm_t parent, int most_ctas)
+    : parent_(parent), most_ctas_(most_ctas) {
   expect_success(tuttiCommCount(parent, &ranks_), parent, "tuttiCommCount");
   expect_success(tuttiCommUserRank(parent, &rank_), parent, "tuttiCommUserRank");
 }
@@ -40,7 +41,10 @@ tuttiComm_t Communicators::split(std::span<const RankSet> disjoint,
   }
   if (!anything) return nullptr;
   tuttiComm_t made = nullptr;
-  expect_success(tuttiCommSplit(parent_, color, key, &made, nullptr), parent_, "tuttiCommSplit");
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.most_ctas = most_ctas_;
+  expect_success(tuttiCommSplit(parent_, color, key, &made, most_ctas_ == 0 ? nullptr : &config),
+                 parent_, "tuttiCommSplit");
   ++splits_;
   if (made != nullptr) made_.push_back(made);
   return made;

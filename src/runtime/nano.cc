@@ -154,6 +154,13 @@ Admission admit(std::span<const SharePoint> table, Nanoseconds computing, Nanose
   return *best;
 }
 
+int blocks_of(double share, int multiprocessors) {
+  require(share > 0 && share <= 1, "the share ", share, " is outside of (0, 1]");
+  require(multiprocessors >= 1, multiprocessors, " multiprocessors; give 1 or more");
+  // A share such as 0.3 of 10 is three blocks, although 0.3 is a little less.
+  return std::max(1, static_cast<int>(share * multiprocessors + 1e-9));
+}
+
 void expect_within(std::span<const double> shares, double budget) {
   double sum = 0;
   for (const double share : shares) {

@@ -1,10 +1,12 @@
 // Nano-batches: training_systems 3.18 (N1).
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "src/runtime/crew_test.h"
 #include "tutti/runtime/nano.h"
+#include "tutti/runtime/run_timeline.h"
 
 namespace tutti::runtime {
 namespace {
@@ -50,6 +52,39 @@ TEST(RuntimeNano, TheShareMakesTheLongerOneShortest) {
   EXPECT_EQ(even.time, Nanoseconds(10000));
   EXPECT_EQ(admit(table, Nanoseconds(100), Nanoseconds(9000)).share, 0.8);
   EXPECT_EQ(admit(table, Nanoseconds(9000), Nanoseconds(300)).share, 0.1);
+}
+
+TEST(RuntimeNano, SharesAreThreadBlocks) {
+  EXPECT_EQ(blocks_of(0.2, 132), 26);
+  EXPECT_EQ(blocks_of(0.3, 10), 3);
+  EXPECT_EQ(blocks_of(0.001, 8), 1);
+  EXPECT_EQ(blocks_of(1, 132), 132);
+  EXPECT_REFUSED(blocks_of(0, 8), "outside of (0, 1]");
+  EXPECT_REFUSED(blocks_of(0.5, 0), "give 1 or more");
+}
+
+// A runner's communicators get the limit: the library refuses one that it knows to be too high.
+TEST(RuntimeNano, ARunKeepsToTheShare) {
+  const Timeline timeline = nano_batches(layered(2, Nanoseconds(1000), Nanoseconds(1000), 2));
+  run_ranks(2, [&](tuttiComm_t comm, int) {
+    RunOptions options;
+    options.most_ctas = 1 << 20;
+    try {
+      TimelineRunner runner(comm, timeline, options);
+      ADD_FAILURE() << "a limit that cannot be";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("most_ctas is 1048576"), std::string::npos);
+    }
+    options.most_ctas = blocks_of(0.25, 132);
+    TimelineRunner runner(comm, timeline, options);
+    std::vector<char> buffer(1 << 20);
+    EXPECT_NO_THROW(runner.run({[](const TimelineTask&) {},
+                                [&](const TimelineTask& task) {
+                                  return Payload{buffer.data(), buffer.data(),
+                                                 static_cast<size_t>(task.bytes.value), tuttiUint8,
+                                                 tuttiSum};
+                                }}));
+  });
 }
 
 // 3.18 (f).

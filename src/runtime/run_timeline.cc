@@ -47,7 +47,7 @@ tuttiCollective_t collective_of(TaskKind kind) {
 class TimelineRunner::Impl {
  public:
   Impl(tuttiComm_t comm, Timeline timeline, RunOptions options)
-      : comm_(comm), options_(options), channels_(comm) {
+      : comm_(comm), options_(options), channels_(comm, options.most_ctas) {
     change(std::move(timeline));
     for (size_t track = 0; track < kTracks; ++track) {
       if (options_.streams[track].kind != tuttiStreamBlocking) continue;

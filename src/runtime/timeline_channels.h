@@ -21,7 +21,7 @@ namespace tutti::runtime {
 
 class TimelineChannels {
  public:
-  explicit TimelineChannels(tuttiComm_t comm) : made_(comm) {}
+  TimelineChannels(tuttiComm_t comm, int most_ctas) : made_(comm, most_ctas) {}
 
   int rank() const { return made_.rank(); }
   int ranks() const { return made_.ranks(); }

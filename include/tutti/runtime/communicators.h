@@ -21,7 +21,9 @@ namespace tutti::runtime {
 
 class TUTTI_RUNTIME_API Communicators {
  public:
-  explicit Communicators(tuttiComm_t parent);
+  /// `most_ctas`: of the kernels that its communicators run on devices, as tuttiConfig_t has it; 0:
+  /// as the process says.
+  explicit Communicators(tuttiComm_t parent, int most_ctas = 0);
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
@@ -49,6 +51,7 @@ class TUTTI_RUNTIME_API Communicators {
   int rank_ = 0;
   int ranks_ = 0;
   int splits_ = 0;
+  int most_ctas_ = 0;
   std::set<RankSet> known_;              // by any ranks, in this communicator's history
   std::map<RankSet, tuttiComm_t> mine_;  // of these, those that this rank is in
   std::vector<tuttiComm_t> made_;

@@ -72,6 +72,9 @@ struct Admission {
 /// The point of the table, within the budget, that makes the longer of both shortest.
 TUTTI_RUNTIME_API Admission admit(std::span<const SharePoint> table, Nanoseconds computing,
                                   Nanoseconds communication, double budget = 1.0);
+/// The thread blocks that a share of a device is, of one block a multiprocessor: at least 1,
+/// rounded down. RunOptions::most_ctas takes them, so that a run keeps to what was simulated.
+TUTTI_RUNTIME_API int blocks_of(double share, int multiprocessors);
 /// Throws where shares that work at the same time exceed the budget.
 TUTTI_RUNTIME_API void expect_within(std::span<const double> shares, double budget);
 

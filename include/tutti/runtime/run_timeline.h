@@ -50,6 +50,10 @@ struct RunOptions {
   bool deterministic = false;  // collectives reduce in the canonical order
   /// Of each track's communication; the BLOCKING one stands for a HOST stream of the runner's own.
   std::array<tuttiStream_t, kTracks> streams{};
+  /// The most thread blocks of a kernel that folds device memory for this runner's collectives:
+  /// what is computed keeps the rest of the device (blocks_of() of nano.h has them of a share). 0:
+  /// as the process says.
+  int most_ctas = 0;
 };
 
 class TUTTI_RUNTIME_API TimelineRunner {
