@@ -11,6 +11,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/wait.h"
+#include "src/comm/joining.h"
 #include "src/exec/populate.h"
 
 namespace tutti::comm {
@@ -88,11 +89,8 @@ Status HostSurvey::wait(int peer, const std::function<bool(const Words&)>& has_c
   patience_.waits_for(all_.name_of(peer) + " has not measured yet");
   for (Backoff backoff(all_.spins); !has_come(theirs);) {
     if (!backoff.pause()) continue;
-    if (other.arena.counter(0).failed.load(std::memory_order_acquire) != 0) {
-      return Status::remote_error(all_.name_of(peer) +
-                                  " could not join the communicator; see there");
-    }
-    if (Status status = other.link->status(); !status.ok()) return status;
+    Status absent = why_absent(other, [&] { return all_.name_of(peer); });
+    if (!absent.ok()) return has_come(theirs) ? Status() : absent;
     patience_.tell_if_due();
     patience_.ask_if_due();
     if (patience_.over()) {

@@ -14,6 +14,7 @@
 #include "src/base/words.h"
 #include "src/bootstrap/address.h"
 #include "src/comm/card.h"
+#include "src/comm/joining.h"
 #include "src/diagnosis/loss.h"
 #include "src/group/members.h"
 #include "src/topology/device_graph.h"
@@ -479,10 +480,9 @@ Status Membership::await_domain() {
     const Patience& patience = options_.patience;
     patience.waits_for(name_of(peer) + " has not joined yet");
     while (theirs.joined.load(std::memory_order_acquire) == exec::Joined::kNotYet) {
-      if (theirs.failed.load(std::memory_order_acquire) != 0) {
-        return Status::remote_error(name_of(peer) + " could not join the communicator; see there");
-      }
-      if (Status status = other.link->status(); !status.ok()) return status;
+      Status absent = why_absent(other, [&] { return name_of(peer); });
+      const bool has_come = theirs.joined.load(std::memory_order_acquire) != exec::Joined::kNotYet;
+      if (!absent.ok() && !has_come) return absent;
       patience.tell_if_due();
       patience.ask_if_due();
       if (patience.over()) {
