@@ -54,6 +54,13 @@ struct CodecFacts {
   float conserves;
 };
 
+/// Of one value of a long array in memory, by one core: for comparing ways, measured once
+/// (docs/slow_links.md).
+struct CodecTimes {
+  double encode_ns;
+  double decode_ns;
+};
+
 struct CodecFamily {
   std::string_view name;
   int numbers;  // of the text form: 0, 1 (block) or 3
@@ -62,6 +69,8 @@ struct CodecFamily {
   uint64_t (*bytes)(const CodecNumbers&, uint64_t count);
   CodecFacts (*facts)(const CodecNumbers&);
   CodecKernels (*kernels)();
+  CodecTimes times;
+  bool drops = false;  // values: a sum of what is kept is far from what is kept of the sum
 };
 
 /// All families, in the order of codecs.inc.
@@ -72,6 +81,7 @@ const CodecFamily* find_codec(std::string_view name);
 struct Codec {
   const CodecFamily* family = nullptr;
   CodecNumbers numbers;
+  bool operator==(const Codec&) const = default;
 };
 Result<Codec> parse_codec(std::string_view text);
 std::string codec_text(const Codec& codec);

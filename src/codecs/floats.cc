@@ -84,7 +84,8 @@ CodecFamily bf16_family() {
             // Above the last limit, halfway to 2^128, values would become infinity.
             return {0x1p-8f, 0, 0x1p-134f, kInfinity, kNoLimit, 0x1.FEFFFEp127f};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(bf16_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(bf16_kernels)(); },
+          {0.21, 0.19}};
 }
 
 CodecFamily fp16_family() {
@@ -96,7 +97,8 @@ CodecFamily fp16_family() {
           [](const CodecNumbers&) -> CodecFacts {
             return {0x1p-11f, 0, 0x1p-25f, kInfinity, 0x1.FFDFFEp15f, 0x1.FFDFFEp15f};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(fp16_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(fp16_kernels)(); },
+          {0.41, 0.17}};
 }
 
 // The rest of a value that saturates fits fp32 as long as its last bit is not worth more than that
@@ -109,7 +111,8 @@ CodecFamily fp8_e4m3_family() {
       check_no_numbers,
       bytes_of<1>,
       [](const CodecNumbers&) -> CodecFacts { return {0x1p-4f, 0, 0x1p-10f, 448, kMost, 0x1p29f}; },
-      [] { return HWY_DYNAMIC_DISPATCH(e4m3_kernels)(); }};
+      [] { return HWY_DYNAMIC_DISPATCH(e4m3_kernels)(); },
+      {0.4, 0.16}};
 }
 
 CodecFamily fp8_e5m2_family() {
@@ -121,7 +124,8 @@ CodecFamily fp8_e5m2_family() {
           [](const CodecNumbers&) -> CodecFacts {
             return {0x1p-3f, 0, 0x1p-17f, 57344, kMost, 0x1p36f};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(e5m2_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(e5m2_kernels)(); },
+          {0.4, 0.16}};
 }
 
 }  // namespace tutti::codecs

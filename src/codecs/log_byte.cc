@@ -64,7 +64,8 @@ CodecFamily log_byte_family() {
             return {kStep,   0, kLogTables.values[1] / 2, most, std::numeric_limits<float>::max(),
                     2 * most};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(log_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(log_kernels)(); },
+          {1.1, 0.35}};
 }
 
 }  // namespace tutti::codecs

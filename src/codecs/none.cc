@@ -135,7 +135,8 @@ CodecFamily none_family() {
                     std::numeric_limits<float>::quiet_NaN(),
                     std::numeric_limits<float>::max()};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(none_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(none_kernels)(); },
+          {0.15, 0.15}};
 }
 
 }  // namespace tutti::codecs

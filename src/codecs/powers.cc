@@ -84,7 +84,8 @@ CodecFamily e3m0_family() {
                     kMost,
                     kMost};
           },
-          [] { return HWY_DYNAMIC_DISPATCH(power_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(power_kernels)(); },
+          {0.36, 0.17}};
 }
 
 }  // namespace tutti::codecs

@@ -174,7 +174,8 @@ CodecFamily top_k_family() {
             facts.relative = numbers.kept == numbers.block ? 0.0f : 1.0f;
             return facts;
           },
-          [] { return HWY_DYNAMIC_DISPATCH(top_k_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(top_k_kernels)(); },
+          {2.1, 0.2}, true};
 }
 
 }  // namespace tutti::codecs

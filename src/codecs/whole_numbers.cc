@@ -85,7 +85,8 @@ CodecFamily int8_block_family() {
           check_block,
           [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 8); },
           [](const CodecNumbers&) { return facts_of_levels(127); },
-          [] { return HWY_DYNAMIC_DISPATCH(int8_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(int8_kernels)(); },
+          {0.36, 0.16}};
 }
 
 CodecFamily int4_block_family() {
@@ -95,7 +96,8 @@ CodecFamily int4_block_family() {
           check_block,
           [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 4); },
           [](const CodecNumbers&) { return facts_of_levels(7); },
-          [] { return HWY_DYNAMIC_DISPATCH(int4_kernels)(); }};
+          [] { return HWY_DYNAMIC_DISPATCH(int4_kernels)(); },
+          {0.4, 0.16}};
 }
 
 }  // namespace tutti::codecs

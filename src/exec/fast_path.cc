@@ -48,7 +48,8 @@ class FastPath::Recorder {
   Answer sent(const Position&, const Op&) { return Answer::kFailed; }
 
   Answer move(const Position& at, const Op& op) {
-    const bool plain = op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
+    const bool plain =
+        op.target_count == 1 && op.mask == plan::kNoMask && !op.divide && !op.is_encoded;
     return plain && path_.add_move(op, at.op) ? Answer::kGoOn : Answer::kFailed;
   }
   Answer signal(const Position& at, uint64_t value) {

@@ -53,6 +53,8 @@ void HostMachine::reserve(const plan::Plan& plan) {
   };
   grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan::scratch_copies(plan));
   grow(landing_, landing_capacity_, plan.landing_bytes);
+  grow(encoded_, encoded_capacity_, plan.encoded_bytes * plan.slices_in_flight);
+  registers_[plan::register_of(plan::Base::kEncoded)] = encoded_.get();
   registers_[plan::register_of(plan::Base::kScratch)] = scratch_.get();
   registers_[plan::register_of(plan::Base::kLanding)] = landing_.get();
 }
@@ -94,11 +96,45 @@ void HostMachine::set_piece(const Position& at, uint64_t length) {
       plan::scratch_shift(*plan_, at.lane, at.slice, length);
 }
 
+// Where the slice's piece of an operand of a block with `length` elements lies.
+transport::Buffer HostMachine::piece_at(const Position& at, const Operand& operand,
+                                        uint64_t length) {
+  LaneProgress& lane = lanes_[at.lane];
+  set_piece(at, length);
+  if (operand.encoding == 0) return {address(lane, operand), lane.piece_bytes};
+  const uint64_t shift = plan::encoded_shift(*plan_, at.lane, at.slice, length, operand.encoding);
+  return {registers_[operand.base] + operand.offset + shift,
+          plan::bytes_of(*plan_, operand.encoding, lane.piece_length)};
+}
+
+Answer HostMachine::move_encoded(const Position& at, const Op& op) {
+  fold_.begin(program_->forms, program_->kernels[at.op].as_told);
+  const std::span operands(plan_->operands.data() + op.operands,
+                           size_t{op.target_count} + op.source_count);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::byte* memory = piece_at(at, operands[i], op.length).data;
+    if (i < op.target_count) {
+      fold_.add_target(memory, operands[i].encoding);
+    } else {
+      fold_.add_source(memory, operands[i].encoding);
+    }
+  }
+  if (op.mask != plan::kNoMask) fold_.scale(plan_->masks.data() + op.mask, plan_->scale);
+  const LaneProgress& lane = lanes_[at.lane];
+  spend(lane.piece_bytes);
+  if (Status status = fold_.run(lane.piece_length); !status.ok()) {
+    state_.fail(std::move(status));
+    return Answer::kFailed;
+  }
+  return state_.has_moved(lane.piece_bytes) ? Answer::kGoOn : Answer::kFailed;
+}
+
 Answer HostMachine::move(const Position& at, const Op& op) {
   LaneProgress& lane = lanes_[at.lane];
   set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
   if (bytes_left_ == 0) return Answer::kNotYet;
+  if (op.is_encoded) return move_encoded(at, op);
   std::byte* targets[plan::kMaxTargets];
   const std::byte* sources[types::kMaxSources];
   const Operand* operand = plan_->operands.data() + op.operands;
@@ -273,12 +309,12 @@ Answer HostMachine::post(const Position& at, const Op& op) {
   buffers_.clear();
   const_buffers_.clear();
   for (uint32_t i = 0; i < count; ++i) {
-    set_piece(at, plan_->lengths[op.lengths + i]);
-    std::byte* memory = address(lane, plan_->operands[op.operands + i]);
+    const transport::Buffer piece =
+        piece_at(at, plan_->operands[op.operands + i], plan_->lengths[op.lengths + i]);
     if (sends) {
-      const_buffers_.push_back({memory, lane.piece_bytes});
+      const_buffers_.push_back({piece.data, piece.bytes});
     } else {
-      buffers_.push_back({memory, lane.piece_bytes});
+      buffers_.push_back(piece);
     }
   }
   transport::Stream& stream = *state_.peers()[op.peer].stream;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/exec/call_state.h"
+#include "src/exec/encoded_fold.h"
 #include "src/exec/host_program.h"
 #include "src/exec/populate.h"
 #include "src/exec/registrations.h"
@@ -136,6 +137,9 @@ class HostMachine {
   static plan::Answer went_on(bool went_on) {
     return went_on ? plan::Answer::kGoOn : plan::Answer::kNotYet;
   }
+  plan::Answer move_encoded(const plan::Position& at, const plan::Op& op);
+  transport::Buffer piece_at(const plan::Position& at, const plan::Operand& operand,
+                             uint64_t length);
   plan::Answer move_in_pieces(types::FoldKernel kernel, types::FoldCall call, std::byte** targets,
                               const std::byte** sources, uint64_t& moved);
   void spend(uint64_t bytes) { bytes_left_ -= std::min(bytes, bytes_left_); }
@@ -158,9 +162,10 @@ class HostMachine {
   StagingReader read_staging_;
   std::vector<transport::Buffer> buffers_;
   std::vector<transport::ConstBuffer> const_buffers_;
-  std::unique_ptr<std::byte[]> scratch_, landing_;
+  std::unique_ptr<std::byte[]> scratch_, landing_, encoded_;
+  EncodedFold fold_;
   uint64_t bytes_left_ = ~uint64_t{0};  // of this turn
-  uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
+  uint64_t scratch_capacity_ = 0, landing_capacity_ = 0, encoded_capacity_ = 0;
 };
 
 }  // namespace tutti::exec

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "src/exec/encoded_fold.h"
 #include "src/plan/plan.h"
 #include "src/types/kernels.h"
 
@@ -14,7 +15,8 @@ namespace tutti::exec {
 
 struct HostProgram {
   struct Kernels {
-    types::FoldKernel as_told = nullptr;  // plan::Op::store; null where the op moves nothing
+    // plan::Op::store; null where the op moves nothing. Where operands are encoded: of the fp32 sum.
+    types::FoldKernel as_told = nullptr;
     // Where only staging slots are written: past the cache. Which one runs is the machine's choice.
     types::FoldKernel streaming = nullptr;
   };
@@ -25,14 +27,20 @@ struct HostProgram {
       const plan::Op& op = of.ops[i];
       if (op.code != plan::OpCode::kMove) continue;
       types::FoldKey key = plan::key_of(of, op);
+      if (op.is_encoded) {
+        kernels[i].as_told = sum_of_encoded(key);
+        continue;
+      }
       kernels[i].as_told = types::fold_kernel(key);
       key.store = types::StoreHint::kStreaming;
       if (op.stages) kernels[i].streaming = types::fold_kernel(key);
     }
+    if (!of.codecs.empty()) forms = forms_of(of);
   }
 
   const plan::Plan* plan = nullptr;
-  std::vector<Kernels> kernels;  // by op
+  std::vector<Kernels> kernels;        // by op
+  std::vector<EncodedForm> forms = {};  // by encoding, where the plan has any
 };
 
 }  // namespace tutti::exec

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "src/plan/touch.h"
 
@@ -94,11 +95,21 @@ uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_
   return std::clamp<uint64_t>(slices, 1, std::max<uint64_t>(1, longest / geometry.quantum));
 }
 
-// Bytes of the longest piece of a block of so many elements, in whole cache lines.
-uint64_t piece_bytes(const SliceGeometry& geometry, uint64_t longest, uint64_t slices) {
-  uint64_t piece = longest;
-  if (slices > 1) piece = std::min(longest, longest / slices + 1 + geometry.quantum);
-  return std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
+// Elements of the longest piece of a block of so many.
+uint64_t longest_piece(const SliceGeometry& geometry, uint64_t longest, uint64_t slices) {
+  return slices > 1 ? std::min(longest, longest / slices + 1 + geometry.quantum) : longest;
+}
+
+// In whole cache lines.
+uint64_t padded_bytes(const SliceGeometry& geometry, uint64_t elements) {
+  return std::max(kLine, round_up(elements * geometry.element_bytes, kLine));
+}
+
+// Slices end at multiples of it: of cache lines, and of what shares bytes of an encoding.
+uint64_t quantum_of(const Match& match, uint64_t element_bytes) {
+  uint64_t quantum = kLine / element_bytes;
+  for (const codecs::Codec& codec : match.wire.codecs) quantum = std::lcm(quantum, block_of(codec));
+  return quantum;
 }
 
 // Short slices suit staging, long ones a link with a long delay: where some lanes have only one
@@ -116,7 +127,7 @@ void join_slices(const Match& match, uint64_t far_slices, SliceGeometry& geometr
 SliceGeometry measure(const Match& match, const BindRequest& request, const Tuning& tuning) {
   SliceGeometry geometry;
   geometry.element_bytes = types::size_of(request.type);
-  geometry.quantum = kLine / geometry.element_bytes;
+  geometry.quantum = quantum_of(match, geometry.element_bytes);
   const uint64_t longest = request.layout(match.shape).longest();
   geometry.is_long_pipeline = match.mode == Mode::kStaged && pipelines(match) &&
                               published_bytes(match, request) >= tuning.long_pipeline_bytes;
@@ -130,8 +141,10 @@ SliceGeometry measure(const Match& match, const BindRequest& request, const Tuni
     geometry.region_bytes = std::min(geometry.region_bytes, tuning.long_frame_bytes);
   }
   join_slices(match, request.far_slices, geometry);
-  geometry.stride = piece_bytes(geometry, longest, geometry.slices);
-  geometry.part_stride = piece_bytes(geometry, longest, geometry.slices * geometry.parts);
+  geometry.piece = longest_piece(geometry, longest, geometry.slices);
+  geometry.stride = padded_bytes(geometry, geometry.piece);
+  geometry.part_stride =
+      padded_bytes(geometry, longest_piece(geometry, longest, geometry.slices * geometry.parts));
   geometry.in_cells = geometry.slices * geometry.parts == 1 &&
                       fits_cells(match, longest * geometry.element_bytes, tuning);
   geometry.tiny = geometry.in_cells && match.flows_one_way && match.lanes[0].messages == 1 &&
@@ -149,11 +162,13 @@ Emitter::Emitter(const Match& match, const BindRequest& request, const SliceGeom
       known_(match.lanes.size(),
              std::vector<uint32_t>(static_cast<size_t>(match.group->ranks()), 0)),
       entered_(static_cast<size_t>(match.group->ranks()), false),
-      posted_begin_(match.schedule.steps.size(), 0) {
+      posted_begin_(match.schedule.steps.size(), 0),
+      encoded_(match, geometry.piece) {
   plan_.lanes.resize(match.lanes.size());
   plan_.slices = geometry.slices;
   plan_.quantum = geometry.quantum;
   plan_.element_bytes = static_cast<uint32_t>(geometry.element_bytes);
+  plan_.codecs = match.wire.codecs;
 }
 
 Plan Emitter::run() {
@@ -193,6 +208,7 @@ void Emitter::open_lane(uint16_t lane) {
 void Emitter::emit(uint16_t lane, Op op, std::span<const Operand> operands) {
   op.index = step_;
   op.operands = static_cast<uint32_t>(plan_.operands.size());
+  op.is_encoded = std::ranges::any_of(operands, [](const Operand& one) { return one.encoding != 0; });
   plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
   lanes_[lane].push_back(op);
 }
@@ -246,7 +262,7 @@ void Emitter::emit_publication(const Step& step, const MatchedStep& matched) {
     } else {
       return;  // the receivers pull
     }
-    operands.push_back(local(blocks[i]));
+    operands.push_back(readable(step, blocks[i]));
     emit_copy(step, operands, length_of(blocks[i]));
   }
 }
@@ -257,7 +273,7 @@ void Emitter::emit_cell(const Step& step, const NearMessage& message) {
   uint64_t offset =
       uint64_t{message.cell} * kCellStride + cell_payload_offset(message_bytes(blocks));
   for (Block block : blocks) {
-    const Operand operands[] = {{base, Shift::kCell, offset}, local(block)};
+    const Operand operands[] = {{base, Shift::kCell, offset}, readable(step, block)};
     emit_copy(step, operands, length_of(block));
     offset += length_of(block) * geometry_.element_bytes;
   }
@@ -313,7 +329,7 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   const Step& step = mine.steps[index];
   const Block target = mine.blocks_of(step)[i];
   const uint64_t length = length_of(target);
-  if (length == 0) return;
+  if (length == 0 && !match_.rounding.rounds()) return;
   const auto targets = mine.blocks_of(step);
   const uint64_t cell_offset =  // asked for only there: it takes the lengths of all blocks
       geometry_.in_cells
@@ -324,10 +340,13 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   uint32_t posted = posted_begin_[index];
   for (Source source : mine.sources_of(step)) {
     if (!source.is_message()) {
-      operands.push_back(local(mine.blocks_of(step, source)[i]));
+      operands.push_back(readable(step, mine.blocks_of(step, source)[i]));
     } else if (!match_.group->near(mine.rank, source.peer())) {
-      const uint64_t offset = posted_[posted++].landing + i * stride_of(step.lane);
-      operands.push_back({register_of(Base::kLanding), Shift::kNone, offset});
+      const Posted& message = posted_[posted++];
+      const uint64_t offset = message.landing + i * stride_of(step.lane);
+      operands.push_back(message.encoded.empty()
+                             ? Operand{register_of(Base::kLanding), Shift::kNone, offset}
+                             : message.encoded[i]);
     } else {
       const NearMessage& message = match_.arrivals[arrival++];
       Operand operand = arrived(message, step.lane, i, cell_offset);
@@ -350,10 +369,19 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
     }
   }
   plan_.landing_bytes = std::max(plan_.landing_bytes, landing);
-  if (operands.size() == 2 && operands[0] == operands[1]) return;  // in place: it is there already
+  if (match_.rounding.rounds()) return emit_rounding_fold(index, i, std::move(operands));
+  emit_fold(index, i, operands);
+}
+
+// Targets, encoded ones first, and then the sources.
+void Emitter::emit_fold(uint32_t index, uint32_t i, std::span<const Operand> operands) {
+  const Step& step = match_.schedule.steps[index];
+  const uint64_t length = length_of(match_.schedule.blocks_of(step)[i]);
+  const bool is_there = operands.size() == 2 && operands[0] == operands[1];  // in place
+  if (length == 0 || is_there) return;
   Op op;
-  op.target_count = 1;
-  op.source_count = static_cast<uint16_t>(operands.size() - 1);
+  op.source_count = static_cast<uint16_t>(step.operand_count);
+  op.target_count = static_cast<uint16_t>(operands.size() - op.source_count);
   op.fold = step.fold;
   op.block = i;
   op.length = length;
@@ -413,7 +441,8 @@ void Emitter::join() {
     plan_.ops.insert(plan_.ops.end(), lanes_[lane].begin(), lanes_[lane].end());
     plan_.lanes[lane].end = static_cast<uint32_t>(plan_.ops.size());
   }
-  plan_.scratch_bytes = match_.schedule.scratch.size() * geometry_.stride;
+  plan_.scratch_bytes = (match_.schedule.scratch.size() + rounded_.size()) * geometry_.stride;
+  plan_.encoded_bytes = encoded_.bytes();
   plan_.landing_bytes = std::max(plan_.landing_bytes, landing_bytes_);
 }
 

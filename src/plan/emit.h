@@ -3,11 +3,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/plan/bind.h"
+#include "src/plan/encoded_places.h"
 #include "src/plan/touch.h"
 
 namespace tutti::plan {
@@ -18,6 +21,7 @@ struct SliceGeometry {
   uint64_t quantum = 1;
   uint64_t slices = 1;
   uint32_t parts = 1;         // of a slice, in lanes that are not LaneMatch::far
+  uint64_t piece = 0;         // elements of one block's longest piece in a slice
   uint64_t stride = 64;       // bytes of one block's piece in slots, scratch and landing zones
   uint64_t part_stride = 64;  // of a part's
   bool in_cells = false;      // every near message is INLINE
@@ -45,7 +49,7 @@ class Emitter {
 
   void open_lane(uint16_t lane);
   void post_receives(uint16_t lane);
-  void post_receive(uint32_t index, int peer, bool alone);
+  void post_receive(uint32_t index, uint32_t source);
   bool dead_before(uint32_t index);
   uint32_t add_lengths(std::span<const uint64_t> lengths);
   void emit_step(uint32_t index);
@@ -54,9 +58,17 @@ class Emitter {
   void emit_publication(const schedule::Step& step, const MatchedStep& matched);
   void emit_cell(const schedule::Step& step, const NearMessage& message);
   void emit_far(uint32_t index);
+  Operand far_operand(const schedule::Step& step, schedule::Block block, bool encodes);
   void emit_move(uint32_t index);
   void emit_fold(uint32_t index, uint32_t i, uint64_t landing);
+  void emit_rounding_fold(uint32_t index, uint32_t i, std::vector<Operand> operands);
+  void emit_fold(uint32_t index, uint32_t i, std::span<const Operand> operands);
   bool lands_by_itself(uint32_t index) const;
+  bool encodes(int peer) const;
+  uint8_t encoding_of_source(uint32_t index, uint32_t i, uint32_t source) const;
+  Operand encoded(const schedule::Step& step, schedule::Block block);
+  Operand readable(const schedule::Step& step, schedule::Block block);
+  Operand rounded(const schedule::Step& step, schedule::Block block);
   void await(const schedule::Step& step, const NearMessage& message);
   void await_entry(int peer);
   std::vector<TouchedBytes> places_of(std::span<const schedule::Block> blocks) const;
@@ -94,8 +106,9 @@ class Emitter {
   // Streams: what was posted at the beginning of each lane's slice, in the order of the sources.
   struct Posted {
     uint32_t ordinal;
-    bool landed;  // into the landing zone, else straight into the target
+    bool landed;  // into the landing zone, or encoded, else straight into the target
     uint64_t landing;
+    std::vector<Operand> encoded;  // by block, where the message is encoded
   };
   std::vector<Posted> posted_;
   std::vector<uint32_t> posted_begin_;  // [step]
@@ -106,6 +119,8 @@ class Emitter {
   };
   std::vector<Unsent> unsent_;  // sends by stream whose source must not be written yet
   uint64_t landing_bytes_ = 0;
+  EncodedPlaces encoded_;
+  std::map<std::pair<uint32_t, uint16_t>, Operand> rounded_;  // by block and lane, of inputs
   std::unique_ptr<Touches> touches_;
   uint32_t step_ = 0;  // that is being translated
   Plan plan_;

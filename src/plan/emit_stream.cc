@@ -86,23 +86,29 @@ void Emitter::post_receives(uint16_t lane) {
     const Step& step = mine.steps[index];
     if (step.lane != lane || step.kind != StepKind::kMove) continue;
     posted_begin_[index] = static_cast<uint32_t>(posted_.size());
-    for (Source source : mine.sources_of(step)) {
-      if (!source.is_message() || match_.group->near(mine.rank, source.peer())) continue;
-      post_receive(index, source.peer(), step.operand_count == 1);
+    const auto sources = mine.sources_of(step);
+    for (uint32_t s = 0; s < sources.size(); ++s) {
+      if (!sources[s].is_message() || match_.group->near(mine.rank, sources[s].peer())) continue;
+      post_receive(index, s);
     }
   }
 }
 
-void Emitter::post_receive(uint32_t index, int peer, bool alone) {
+void Emitter::post_receive(uint32_t index, uint32_t source) {
   const Step& step = match_.schedule.steps[index];
+  const int peer = match_.schedule.sources_of(step)[source].peer();
+  const bool alone = step.operand_count == 1;
   LanePlan& lane = plan_.lanes[step.lane];
-  const bool straight = alone && dead_before(index);
-  Posted posted{lane.receives++, !straight, landing_bytes_};
+  const bool is_encoded = encodes(peer);
+  const bool straight = alone && !is_encoded && dead_before(index);
+  Posted posted{lane.receives++, !straight, landing_bytes_, {}};
   std::vector<Operand> operands;
   std::vector<uint64_t> lengths;
   const auto targets = match_.schedule.blocks_of(step);
   for (uint32_t i = 0; i < targets.size(); ++i) {
-    if (straight) {
+    if (is_encoded) {
+      operands.push_back(encoded_.add(encoding_of_source(index, i, source)));
+    } else if (straight) {
       operands.push_back(local(targets[i]));
     } else {
       operands.push_back({register_of(Base::kLanding), Shift::kNone, landing_bytes_});
@@ -117,7 +123,8 @@ void Emitter::post_receive(uint32_t index, int peer, bool alone) {
   op.target_count = static_cast<uint16_t>(operands.size());
   op.lengths = add_lengths(lengths);
   emit(step.lane, op, operands);
-  posted_.push_back(posted);
+  if (is_encoded) posted.encoded = std::move(operands);
+  posted_.push_back(std::move(posted));
 }
 
 // Nothing of the rank touches the target before this step, in any lane: bytes may arrive early.
@@ -145,23 +152,30 @@ void Emitter::emit_far(uint32_t index) {
   const Step& step = match_.schedule.steps[index];
   const MatchedStep& matched = match_.steps[index];
   LanePlan& lane = plan_.lanes[step.lane];
-  std::vector<Operand> operands;
+  const auto blocks = match_.schedule.blocks_of(step);
   std::vector<uint64_t> lengths;
-  for (Block block : match_.schedule.blocks_of(step)) {
-    operands.push_back(local(block));
-    lengths.push_back(length_of(block));
-  }
-  const std::vector<TouchedBytes> places = places_of(match_.schedule.blocks_of(step));
+  for (Block block : blocks) lengths.push_back(length_of(block));
+  const std::vector<TouchedBytes> places = places_of(blocks);
   for (uint32_t i = 0; i < matched.far_count; ++i) {
+    const int peer = match_.far_peers[matched.far + i];
+    const bool is_encoded = encodes(peer);
+    std::vector<Operand> operands;
+    for (Block block : blocks) operands.push_back(far_operand(step, block, is_encoded));
     Op op;
     op.code = OpCode::kStreamSend;
-    op.peer = static_cast<uint32_t>(match_.far_peers[matched.far + i]);
+    op.peer = static_cast<uint32_t>(peer);
     op.value = lane.sends++;
     op.source_count = static_cast<uint16_t>(operands.size());
     op.lengths = add_lengths(lengths);
-    unsent_.push_back({step.lane, op.value, places});
+    // Nothing else of the slice writes where encoded values lie.
+    unsent_.push_back(
+        {step.lane, op.value, is_encoded ? std::vector<TouchedBytes>() : places});
     emit(step.lane, op, operands);
   }
+}
+
+Operand Emitter::far_operand(const Step& step, Block block, bool encodes) {
+  return encodes ? encoded(step, block) : rounded(step, block);
 }
 
 // In the order of memory, neighbours joined. The places of scratch blocks hold one slice, not the

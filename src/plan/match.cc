@@ -168,6 +168,25 @@ bool choose_and_compare(Traffic& traffic, Mode mode, bool hazards_in_place) {
   return !equal;
 }
 
+Schedule schedule_of(const MatchRequest& request, int rank) {
+  Schedule schedule = request.algorithm->schedule(request.parameters, rank);
+  return request.single_assignment ? schedule::single_assignment(schedule) : schedule;
+}
+
+Status find_rounding(Match& result, const MatchRequest& request) {
+  if (!request.wire.encodes()) return {};
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < result.shape.ranks; ++rank) {
+    schedules.push_back(schedule_of(request, rank));
+  }
+  Result<Rounding> rounding =
+      round_values(result.shape, schedules, *request.group, request.wire, request.rank);
+  if (!rounding.ok()) return rounding.status();
+  result.wire = request.wire;
+  result.rounding = std::move(rounding).value();
+  return {};
+}
+
 }  // namespace
 
 Result<Match> match(const MatchRequest& request) {
@@ -183,14 +202,12 @@ Result<Match> match(const MatchRequest& request) {
   }
   // The lanes of a rank share the zones in which single copies land.
   const bool may = request.mode != Mode::kSingleCopy || result.shape.lanes == 1;
-  result.mode = may ? request.mode : Mode::kStaged;
+  result.mode = may && !request.wire.encodes() ? request.mode : Mode::kStaged;
 
   Traffic traffic(result.shape);
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     if (!result.group->near(request.rank, rank)) continue;
-    Schedule schedule = request.algorithm->schedule(request.parameters, rank);
-    if (request.single_assignment) schedule = schedule::single_assignment(schedule);
-    traffic.add(std::move(schedule));
+    traffic.add(schedule_of(request, rank));
   }
   if (Status status = traffic.match(); !status.ok()) {
     return Status::internal_error(std::string(schedule::name_of(result.shape.collective)) + "/" +
@@ -204,6 +221,7 @@ Result<Match> match(const MatchRequest& request) {
   if (Status status = check_limits(result); !status.ok()) return status;
   distil(result, traffic);
   find_far_lanes(result, request);
+  if (Status status = find_rounding(result, request); !status.ok()) return status;
   return result;
 }
 

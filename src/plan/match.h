@@ -15,6 +15,7 @@
 #include "src/base/status.h"
 #include "src/group/view.h"
 #include "src/plan/plan.h"
+#include "src/plan/rounding.h"
 #include "src/schedule/algorithm.h"
 
 namespace tutti::plan {
@@ -107,6 +108,11 @@ struct Match {
   std::vector<uint32_t> source_terms;
   std::vector<uint32_t> source_terms_begin;
 
+  // Where levels encode: which do, and what that does to values. The mode is then kStaged, since
+  // peers would read what is not rounded yet.
+  Wire wire;
+  Rounding rounding;
+
   schedule::Block block(uint32_t list, uint32_t i) const { return {block_words[list + i]}; }
 };
 
@@ -122,6 +128,7 @@ struct MatchRequest {
   bool hazards_in_place = false;
   // Every value gets a scratch block of its own (schedule/single_assignment.h).
   bool single_assignment = false;
+  Wire wire = {};  // the encodings of messages; equal on all ranks
 };
 
 Result<Match> match(const MatchRequest& request);

@@ -14,6 +14,8 @@
 //     the same size at the same place on every rank.
 //   * INLINE: flag and payload in one cell; the flag's exact value says slice and call signature.
 //   * PULL/PUSH (direct): the address of the user's buffers travels in a cell at entry.
+//   * STREAM: to another host. Where its level encodes, the operand lies in the memory for encoded
+//     values, where each value of a slice has a place of its own (rounding.h).
 // CREDIT, at the first write to a ring region, waits until every rank has passed what last used it.
 //
 // Threads: a plan is immutable and may be run by any one thread at a time per communicator.
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "src/schedule/layout.h"
+#include "src/plan/wire.h"
 #include "src/schedule/schedule.h"
 #include "src/types/fold_key.h"
 
@@ -38,7 +41,8 @@ enum class Mechanism : uint8_t { kInline, kSlot, kPull, kRead, kPush, kStream };
 
 enum class OpCode : uint8_t {
   kCredit,         // my ring region may be written
-  kMove,           // targets <- fold(sources), `length` elements cut by the slice
+  kMove,           // targets <- fold(sources), `length` elements cut by the slice; beside a target
+                   // that is encoded, the others get the decoded value
   kSignal,         // my lane counter := base + value
   kWait,           // until peer's lane counter >= base + value
   kRaise,          // raise the flag of my cell `value`
@@ -56,7 +60,14 @@ enum class OpCode : uint8_t {
 
 /// Base registers. The executor's table holds, in this order, the fixed ones and then four per
 /// rank.
-enum class Base : uint32_t { kInput = 0, kOutput = 1, kScratch = 2, kLanding = 3, kFixed = 4 };
+enum class Base : uint32_t {
+  kInput = 0,
+  kOutput = 1,
+  kScratch = 2,
+  kLanding = 3,
+  kEncoded = 4,
+  kFixed = 5
+};
 enum class PeerBase : uint32_t { kSlot = 0, kCell = 1, kInput = 2, kOutput = 3, kCount = 4 };
 
 constexpr uint32_t register_of(Base base) { return static_cast<uint32_t>(base); }
@@ -81,12 +92,14 @@ enum class Shift : uint32_t {
   kFrame = 2,    // slots: the frame's place in the ring
   kScratch = 3,  // scratch: the copy for this slice in flight, and where its part begins there
   kCell = 4,     // cells: the place of the slice's cells in the cell ring
+  kEncoded = 5,  // encoded values: the same as kScratch, in bytes of the encoding
 };
 
 struct Operand {
   uint32_t base = 0;  // register_of(...)
   Shift shift = Shift::kNone;
   uint64_t offset = 0;
+  uint8_t encoding = 0;  // 0: as memory has it; else of the plan's codecs, and kEncoded
   bool operator==(const Operand&) const = default;
 };
 
@@ -116,6 +129,7 @@ struct Op {
   // kMove: only staging slots are written, which may also be done past the cache. The engine
   // chooses.
   bool stages = false;
+  bool is_encoded = false;  // kMove: some operand is
 };
 
 /// The engine that executes the micro-operations of a lane. Engines of devices have numbers of
@@ -165,13 +179,15 @@ struct Plan {
   uint32_t element_bytes = 1;
   uint64_t scratch_bytes = 0;     // for one slice of the plan in flight
   uint64_t landing_bytes = 0;     // for one lane
+  uint64_t encoded_bytes = 0;     // of encoded values, for one slice of the plan in flight
   uint32_t slices_in_flight = 1;  // of the plan
   double scale = 1.0;
   int64_t divisor = 1;
   types::DataType type = types::DataType::kFloat32;
   types::ReduceOp operation = types::ReduceOp::kSum;  // that moves fold by
   // By fixed base, then by what a base of a rank is.
-  std::array<MemoryKind, 8> memory{};
+  std::array<MemoryKind, 9> memory{};
+  std::vector<codecs::Codec> codecs;  // by encoding, from 1
   // Texts that explain and the flight recorder print.
   std::string algorithm;
   std::string passes;  // names of the passes that changed something
@@ -218,7 +234,21 @@ inline uint64_t scratch_shift(const Plan& plan, uint32_t lane, uint64_t slice, u
   return copy + (piece_of(plan, lane, slice, length).offset - begin) * plan.element_bytes;
 }
 
-/// The kernel that a kMove needs.
+/// The bytes of so many elements as an operand has them.
+inline uint64_t bytes_of(const Plan& plan, uint8_t encoding, uint64_t elements) {
+  return encoding == 0 ? elements * plan.element_bytes
+                       : bytes_of(plan.codecs[encoding - 1], elements);
+}
+/// Bytes by which an encoded value of `length` elements moves with a slice of a lane.
+inline uint64_t encoded_shift(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length,
+                              uint8_t encoding) {
+  const uint64_t whole = slice / plan.lanes[lane].parts;
+  const uint64_t begin = schedule::piece(length, whole, plan.slices, plan.quantum).offset;
+  const uint64_t part = piece_of(plan, lane, slice, length).offset - begin;
+  return whole % plan.slices_in_flight * plan.encoded_bytes + bytes_of(plan, encoding, part);
+}
+
+/// The kernel that a kMove needs, but for one with encoded operands.
 types::FoldKey key_of(const Plan& plan, const Op& op);
 
 /// The most that a message in a cell may have.

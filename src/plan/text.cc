@@ -14,7 +14,7 @@ std::string moves(const Op& op) {
 }
 
 std::string name_of_register(uint32_t base) {
-  constexpr const char* kOwn[] = {"input", "output", "scratch", "landing"};
+  constexpr const char* kOwn[] = {"input", "output", "scratch", "landing", "encoded"};
   constexpr const char* kPeers[] = {"slot", "cell", "input", "output"};
   if (base < register_of(Base::kFixed)) return kOwn[base];
   const auto kind = static_cast<uint32_t>(peer_base_of(base));
@@ -26,6 +26,7 @@ std::string print(std::span<const Operand> operands) {
   for (const Operand& operand : operands) {
     text += (text.empty() ? "" : ", ") + name_of_register(operand.base);
     if (operand.offset > 0) text += " + " + to_string(operand.offset);
+    if (operand.encoding > 0) text += " by codec " + to_string(operand.encoding);
   }
   return text.empty() ? "nothing" : text;
 }

@@ -131,9 +131,8 @@ class Facts {
     if (op.operands + operands > plan_.operands.size()) return wrong(index, "operands it lacks");
     for (uint64_t i = 0; i < operands; ++i) {
       const Operand& operand = plan_.operands[op.operands + i];
-      const int peer = (static_cast<int>(operand.base) - static_cast<int>(Base::kFixed)) / 4;
       const bool fixed = operand.base < register_of(Base::kFixed);
-      if (operand.base >= registers_ || (!fixed && !near(static_cast<uint32_t>(peer)))) {
+      if (operand.base >= registers_ || (!fixed && !near(rank_of(operand.base)))) {
         return wrong(index, "an operand in the memory of a rank that is not mapped");
       }
       const bool unreachable = memory_of(plan_, operand.base) != MemoryKind::kHost;
