@@ -67,7 +67,17 @@ const std::byte* EncodedFold::decoded(size_t source, const Chunk& chunk) {
   float* values = room(source + 1);
   const auto decode = form.kernels.decode[static_cast<int>(codecs::Sink::kStore)];
   if (!decode(form.codec.numbers, bytes, {values, chunk.count})) return nullptr;
+  if (place.encoding != 0 && sum_ != nullptr) round_to_elements({values, chunk.count});
   return reinterpret_cast<const std::byte*>(values);
+}
+
+// Other ranks may read the same value as elements of memory, which hold less than fp32.
+void EncodedFold::round_to_elements(std::span<float> values) {
+  const EncodedForm& form = forms_[0];
+  if (form.is_fp32) return;
+  auto* elements = reinterpret_cast<std::byte*>(room(0));
+  form.kernels.encode(form.codec.numbers, values, elements);
+  form.kernels.decode[static_cast<int>(codecs::Sink::kStore)](form.codec.numbers, elements, values);
 }
 
 bool EncodedFold::run(const Chunk& chunk) {

@@ -66,6 +66,7 @@ class EncodedFold {
   uint64_t chunk_values() const;
   float* room(size_t number) { return room_.data() + number * chunk_; }
   const std::byte* decoded(size_t source, const Chunk& chunk);
+  void round_to_elements(std::span<float> values);
   bool run(const Chunk& chunk);
   bool store(const float* values, const Chunk& chunk);
 

@@ -308,7 +308,8 @@ void Emitter::emit_move(uint32_t index) {
     pushed = message.mechanism == Mechanism::kPush;
     await(step, message);
   }
-  if (pushed || lands_by_itself(index)) return;
+  if (lands_by_itself(index)) return note_landing(index);
+  if (pushed) return;
   protect(step, targets);
   // Landing zones of single-copy reads are dead after their fold, so every step uses the same ones.
   for (uint32_t i = 0; i < targets.size(); ++i) emit_fold(index, i, landing_bytes_);

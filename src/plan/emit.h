@@ -67,6 +67,7 @@ class Emitter {
   bool encodes(int peer) const;
   uint8_t encoding_of_source(uint32_t index, uint32_t i, uint32_t source) const;
   Operand encoded(const schedule::Step& step, schedule::Block block);
+  void note_landing(uint32_t index);
   Operand readable(const schedule::Step& step, schedule::Block block);
   Operand rounded(const schedule::Step& step, schedule::Block block);
   void await(const schedule::Step& step, const NearMessage& message);

@@ -33,6 +33,16 @@ Operand Emitter::encoded(const Step& step, Block block) {
   return place;
 }
 
+/// A message has come straight into the targets of the step, as elements.
+void Emitter::note_landing(uint32_t index) {
+  if (!match_.rounding.rounds()) return;
+  const auto targets = match_.schedule.blocks_of(match_.schedule.steps[index]);
+  for (uint32_t i = 0; i < targets.size(); ++i) {
+    const uint32_t number = match_.rounding.targets_begin[index] + i;
+    encoded_.write(targets[i], match_.rounding.targets[number]);
+  }
+}
+
 /// From where a move reads what the block holds. Inputs are not ours to round: of these the decoded
 /// value is that of the encoded bytes.
 Operand Emitter::readable(const Step& step, Block block) {

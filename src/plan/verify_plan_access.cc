@@ -30,6 +30,7 @@ Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) co
 // of what the operand may name.
 std::optional<Machine::Place> Machine::place(const Context& at, const Operand& operand,
                                              uint64_t length) {
+  if (operand.encoding != 0) return place_encoded(at, operand, length);
   const Plan& plan = plan_of(at.rank);
   const uint32_t lane = at.at->lane;
   const uint64_t slice = at.at->slice;
@@ -155,9 +156,10 @@ void Machine::move(const Context& at) {
   sources_.resize(std::max<size_t>(sources_.size(), op.source_count));
   for (size_t i = 0; i < op.source_count; ++i) {
     if (!read(places[op.target_count + i], at.thread, sources_[i])) return;
+    if (!take(at, operands[op.target_count + i], sources_[i])) return;
   }
   fold(plan, op);
-  for (size_t i = 0; i < op.target_count; ++i) write(places[i], at.thread, folded_);
+  store(at, std::span(places).first(op.target_count));
 }
 
 // folded_ <- the fold of sources_, cut wherever one of them is.
@@ -193,10 +195,14 @@ void Machine::post(const Context& at, bool sends) {
   posted.progress = at.at->progress;
   posted.done = posted.awaited = false;
   posted.places.clear();
+  posted.wire_bytes = 0;
   for (size_t i = 0; i < size_t{op.source_count} + op.target_count; ++i) {
-    const auto found = place(at, plan.operands[op.operands + i], plan.lengths[op.lengths + i]);
+    const Operand& operand = plan.operands[op.operands + i];
+    const auto found = place(at, operand, plan.lengths[op.lengths + i]);
     if (!found) return;
     posted.places.push_back(*found);
+    const uint64_t elements = found->range.size() / plan.element_bytes;
+    posted.wire_bytes += bytes_of(plan, operand.encoding, elements);
   }
   threads_[posted.thread].clock.join(threads_[at.thread].clock);
   begin(posted.thread, deed_of(at));
@@ -228,15 +234,16 @@ void Machine::transfer(PostedTransfer& send, PostedTransfer& receive) {
       const uint64_t low = std::max(part.begin, received), high = std::min(part.end, end);
       if (low >= high) continue;
       const ValueId value = values_.shift(part.value, static_cast<int64_t>(received));
-      parts_.push_back({low - received, high - received, value});
+      parts_.push_back({low - received, high - received, values_.by_exact_way(value)});
     }
     received = end;
     if (received <= sent && !write(target, receive.thread, parts_)) return;
   }
-  if (received != sent) {
-    refuse("a message of " + std::to_string(sent) + " bytes, sent by " +
-           describe(actor(send.thread).now) + ", meets a receive of " + std::to_string(received) +
-           " bytes, posted by " + describe(actor(receive.thread).now));
+  if (received != sent || receive.wire_bytes != send.wire_bytes) {
+    refuse("a message of " + std::to_string(send.wire_bytes) + " bytes, sent by " +
+           describe(actor(send.thread).now) + ", meets a receive of " +
+           std::to_string(receive.wire_bytes) + " bytes, posted by " +
+           describe(actor(receive.thread).now));
   }
   send.done = receive.done = true;
 }
@@ -287,13 +294,17 @@ void Machine::check_output(uint32_t rank) {
     const uint64_t begin = output.range.begin + share.offset * plan.element_bytes;
     const Range range{begin, begin + share.length * plan.element_bytes};
     check_block(rank, {output.memory, range}, values_.of(std::move(required)));
+    // What all ranks have must be the same bits.
+    const bool is_shared =
+        traits.output.holder == schedule::Holder::kEverybody && !traits.input.parts;
+    if (ok() && is_shared) check_roundings(rank, block, parts_);
   }
 }
 
 void Machine::check_block(uint32_t rank, const Place& block, ValueId required) {
   if (!read(block, thread_of(rank, 0), parts_)) return;
   for (const Part& part : parts_) {
-    if (part.value == required) continue;
+    if (values_.code_of(part.value) == 0 && values_.exact(part.value) == required) continue;
     return refuse("rank " + std::to_string(rank) + " returns from call " +
                   std::to_string(ranks_[rank].call) + " with " +
                   values_.describe(part.value, part.begin) + " at byte " +

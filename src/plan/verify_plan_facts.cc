@@ -70,6 +70,7 @@ class Facts {
     if (plan_.element_bytes != other.element_bytes || plan_.quantum != other.quantum) {
       return wrong("has other elements than another rank");
     }
+    if (plan_.codecs != other.codecs) return wrong("has other codecs than another rank");
     if (plan_.lanes.size() != other.lanes.size()) {
       return differs("lanes", plan_.lanes.size(), other.lanes.size());
     }
@@ -140,6 +141,7 @@ class Facts {
         return wrong(index, "an operand that its engine cannot reach");
       }
     }
+    if (Status status = check_encodings(index); !status.ok()) return status;
     switch (op.code) {
       case OpCode::kMove:
       case OpCode::kReadPeer:
@@ -169,6 +171,29 @@ class Facts {
         return {};
     }
     return wrong(index, "names a cell outside of the frame");
+  }
+
+  // Engines take encoded targets to come first, and ask `is_encoded` before they look at operands.
+  Status check_encodings(uint32_t index) const {
+    const Op& op = plan_.ops[index];
+    bool is_encoded = false;
+    for (uint32_t i = 0; i < uint32_t{op.target_count} + op.source_count; ++i) {
+      const Operand& operand = plan_.operands[op.operands + i];
+      const bool lies_encoded = operand.base == register_of(Base::kEncoded) &&
+                                operand.shift == Shift::kEncoded;
+      if (operand.encoding > plan_.codecs.size() || lies_encoded != (operand.encoding != 0)) {
+        return wrong(index, "an operand with an encoding that is none, or that lies elsewhere");
+      }
+      const bool behind = i > 0 && i < op.target_count && operand.encoding != 0 &&
+                          plan_.operands[op.operands + i - 1].encoding == 0;
+      if (behind) return wrong(index, "an encoded target behind others");
+      is_encoded = is_encoded || operand.encoding != 0;
+    }
+    if (is_encoded != op.is_encoded) return wrong(index, "does not say whether it is encoded");
+    if (!is_encoded || op.code != OpCode::kMove) return {};
+    const bool folds = codec_of(plan_.type).has_value() && !op.divide &&
+                       (op.source_count == 1 || plan_.operation == types::ReduceOp::kSum);
+    return folds ? Status() : wrong(index, "encodes what is not a sum of floats");
   }
 
   Status check_move(uint32_t index) const {

@@ -111,14 +111,16 @@ void Machine::add_rank(uint32_t rank) {
   state.cells.resize(cells.size() * (1 + kTinyParts));
   state.entered.resize(static_cast<size_t>(group_->ranks()));
   state.lanes.resize(lanes_);
-  uint64_t user = 0, scratch = 0, landing = 0;
+  uint64_t user = 0, scratch = 0, landing = 0, encoded = 0;
   for (const PlanSet* set : calls_) {
     const Plan& plan = set->plans[rank];
     user = std::max(user, larger_bytes(*set, rank, plan.element_bytes));
     scratch = std::max(scratch, plan.scratch_bytes * scratch_copies(plan));
     landing = std::max(landing, plan.landing_bytes);
+    encoded =
+        std::max(encoded, plan.encoded_bytes * plan.slices_in_flight * widening_of(plan));
   }
-  for (uint64_t bytes : {user, user, cells.size() * kCellStride, scratch, landing}) {
+  for (uint64_t bytes : {user, user, cells.size() * kCellStride, scratch, landing, encoded}) {
     memories_.emplace_back(bytes, values_);
   }
   for (uint32_t lane = 0; lane < lanes_; ++lane) {

@@ -109,6 +109,7 @@ class Machine {
     uint32_t thread = 0;
     uint64_t progress = 0;  // of the lane when it opened the slice of the post
     std::vector<Place> places{};
+    uint64_t wire_bytes = 0;  // of the message, which may be encoded
     bool done = false;
     bool awaited = false;
   };
@@ -147,7 +148,15 @@ class Machine {
   };
 
   static constexpr uint64_t kFirstProgress = 1;
-  enum VerifiedMemory : uint32_t { kInputs, kOutputs, kCells, kScratches, kLandings, kSlots };
+  enum VerifiedMemory : uint32_t {
+    kInputs,
+    kOutputs,
+    kCells,
+    kScratches,
+    kLandings,
+    kEncodeds,
+    kSlots
+  };
 
   // Calls: verify_plan_machine.cc.
   void add_rank(uint32_t rank);
@@ -187,6 +196,15 @@ class Machine {
   bool await_transfer(const Context& at, bool sends);
   void check_output(uint32_t rank);
   void check_block(uint32_t rank, const Place& block, ValueId required);
+
+  // Encodings: verify_plan_encodings.cc.
+  /// Encoded memory is kept in bytes of elements: a place of so many of its bytes has room for as
+  /// many times this of theirs.
+  static uint64_t widening_of(const Plan& plan);
+  std::optional<Place> place_encoded(const Context& at, const Operand& operand, uint64_t length);
+  bool take(const Context& at, const Operand& source, std::vector<Part>& parts);
+  void store(const Context& at, std::span<const Place> targets);
+  void check_roundings(uint32_t rank, uint32_t block, std::span<const Part> parts);
 
   // Text: verify_plan_text.cc.
   void refuse(const std::string& what);
@@ -239,6 +257,19 @@ class Machine {
   std::vector<Rank> ranks_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, TransferChannel>
       channels_;  // source, target, lane
+  /// What each block of an output that all ranks have was rounded to, by call and block, and by the
+  /// rank that returned first.
+  struct RoundedRun {
+    uint64_t end;
+    uint64_t roundings;
+    bool operator==(const RoundedRun&) const = default;
+  };
+  struct RoundedBlock {
+    uint32_t rank;
+    std::vector<RoundedRun> runs;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, RoundedBlock> rounded_;
+  std::map<const Plan*, std::vector<uint64_t>> encoded_places_;  // where they begin, rising
   // Working memory.
   std::vector<std::vector<Part>> sources_;
   std::vector<Part> folded_, parts_;

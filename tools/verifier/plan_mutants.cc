@@ -1,6 +1,7 @@
 #include "tools/verifier/plan_mutants.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "src/plan/text.h"
@@ -33,7 +34,10 @@ const char* name_of(Fault fault) {
                                                   "other cell",
                                                   "shifted operand",
                                                   "shorter",
-                                                  "swapped"};
+                                                  "swapped",
+                                                  "keeps exact",
+                                                  "encodes again",
+                                                  "reads encoded"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -85,6 +89,80 @@ class Mutator {
     }
     mutate_value(lane, index);
     mutate_operands(index);
+    if (op.code == OpCode::kMove && op.is_encoded) mutate_encodings(lane, index);
+  }
+
+  // Behind the micro-operation, with the same schedule step.
+  static void insert(Plan& plan, uint32_t lane, uint32_t index, Op op,
+                     std::span<const Operand> operands) {
+    op.operands = static_cast<uint32_t>(plan.operands.size());
+    op.target_count = op.source_count = 1;
+    op.mask = kNoMask;
+    op.is_encoded = true;
+    plan.operands.insert(plan.operands.end(), operands.begin(), operands.end());
+    const uint32_t passed = index - plan.lanes[lane].begin;
+    plan.ops.insert(plan.ops.begin() + index + 1, op);
+    ++plan.lanes[lane].end;
+    for (uint32_t i = lane + 1; i < plan.lanes.size(); ++i) {
+      ++plan.lanes[i].begin;
+      ++plan.lanes[i].end;
+    }
+    for (Op& other : plan.ops) {
+      if (other.code == OpCode::kAfter && other.peer == lane && other.value > passed) ++other.value;
+    }
+  }
+
+  void mutate_encodings(uint32_t lane, uint32_t index) {
+    const Op& op = original_.ops[index];
+    const Operand* operands = original_.operands.data() + op.operands;
+    const bool encodes = operands[0].encoding != 0;
+    if (encodes && op.target_count == 2) {
+      mutate(Fault::kKeepsExact, index, op, [&](Plan& plan) {
+        const Operand encoding[] = {operands[0], operands[1]};
+        Op& fold = plan.ops[index];
+        ++fold.operands;
+        --fold.target_count;
+        fold.is_encoded = std::any_of(operands + 1, operands + 2 + op.source_count,
+                                      [](const Operand& one) { return one.encoding != 0; });
+        insert(plan, lane, index, op, encoding);
+      });
+    }
+    if (encodes && op.target_count == 1 && op.source_count == 1) read_exact(index);
+    if (!encodes && op.source_count == 1) {
+      mutate(Fault::kEncodesAgain, index, op, [&](Plan& plan) {
+        const Operand again[] = {operands[1], operands[0]};
+        insert(plan, lane, index, op, again);
+      });
+    }
+    for (uint32_t i = op.target_count; i < uint32_t{op.target_count} + op.source_count; ++i) {
+      if (operands[i].encoding == 0) continue;
+      mutate(Fault::kReadsEncoded, index, op, [&](Plan& plan) {
+        plan.operands[op.operands + i].encoding = 0;
+        plan.operands[op.operands + i].shift = Shift::kNone;
+        plan.operands[op.operands + i].base = register_of(Base::kScratch);
+      });
+    }
+  }
+
+  // The input from which this encodes is read itself where its decoded value should be.
+  void read_exact(uint32_t index) {
+    const Op& encode = original_.ops[index];
+    const Operand place = original_.operands[encode.operands];
+    const Operand input = original_.operands[encode.operands + 1];
+    for (uint32_t i = index + 1; i < original_.ops.size(); ++i) {
+      const Op& op = original_.ops[i];
+      const uint32_t end = op.operands + op.target_count + op.source_count;
+      if (op.code != OpCode::kMove || !op.is_encoded) continue;
+      for (uint32_t k = op.operands + op.target_count; k < end; ++k) {
+        if (original_.operands[k] != place) continue;
+        mutate(Fault::kKeepsExact, i, op, [&](Plan& plan) {
+          plan.operands[k] = input;
+          plan.ops[i].is_encoded =
+              std::any_of(plan.operands.begin() + op.operands, plan.operands.begin() + end,
+                          [](const Operand& one) { return one.encoding != 0; });
+        });
+      }
+    }
   }
 
   Fault fault_of_dropping(uint32_t lane, const Op& op) const {

@@ -39,8 +39,11 @@ enum class Fault : uint8_t {
   kShiftedOperand,  // by a cell, a line or an element
   kShorter,
   kSwapped,  // with the next micro-operation of the lane
+  kKeepsExact,    // who encodes a value goes on with what it was before
+  kEncodesAgain,  // what was decoded, in its place
+  kReadsEncoded,  // as if it were elements
 };
-inline constexpr int kFaults = static_cast<int>(Fault::kSwapped) + 1;
+inline constexpr int kFaults = static_cast<int>(Fault::kReadsEncoded) + 1;
 const char* name_of(Fault fault);
 
 struct Mutant {

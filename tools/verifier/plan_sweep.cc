@@ -11,12 +11,31 @@ const char* name_of(Placing placing) {
   return kNames[static_cast<int>(placing)];
 }
 
+namespace {
+
+// Hosts of two ranks each; the first half of the hosts, and those that are left, are a region.
+group::GroupPointer group_in_regions(int ranks) {
+  const auto many = static_cast<size_t>(ranks);
+  group::Level host{"host", {.map = true}, {}};
+  group::Level network{"network", {.stream = true}, {}};
+  group::Level region{"region", {.stream = true}, std::vector<uint32_t>(many, 0)};
+  for (int rank = 0; rank < ranks; ++rank) {
+    host.nodes.push_back(static_cast<uint32_t>(rank / 2));
+    network.nodes.push_back(rank / 2 < (ranks + 1) / 4 ? 0 : 1);
+  }
+  const std::vector<MemberId> members = group::group_on_hosts(std::vector<int>(many, 0))->members();
+  return group::GroupView::make(0, 0, members, {host, network, region}).value();
+}
+
+}  // namespace
+
 const char* name_of(Spread spread) {
-  static constexpr const char* kNames[] = {"one domain", "two domains", "all apart"};
+  static constexpr const char* kNames[] = {"one domain", "two domains", "all apart", "two regions"};
   return kNames[static_cast<int>(spread)];
 }
 
 group::GroupPointer group_of(int ranks, Spread spread) {
+  if (spread == Spread::kTwoRegions) return group_in_regions(ranks);
   std::vector<int> hosts(static_cast<size_t>(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank) {
     if (spread == Spread::kTwoDomains) hosts[static_cast<size_t>(rank)] = rank * 2 / ranks;
@@ -31,14 +50,17 @@ std::string print(const Lowering& lowering) {
          std::string(lowering.algorithm->name) + " ranks " + std::to_string(p.ranks) + " root " +
          std::to_string(p.root) + " lanes " + std::to_string(p.lanes) + ", " +
          name_of(lowering.spread) + ", " + name_of(lowering.mode) + ", " +
-         name_of(lowering.placing);
+         name_of(lowering.placing) + (lowering.wire.empty() ? "" : ", " + lowering.wire);
 }
 
 Result<std::vector<Match>> match_all(const Lowering& lowering) {
   const group::GroupPointer group = group_of(lowering.parameters.ranks, lowering.spread);
+  Result<codecs::WireOption> wire = codecs::parse_wire(lowering.wire);
+  if (!wire.ok()) return wire.status();
   std::vector<Match> matches;
   for (int rank = 0; rank < group->ranks(); ++rank) {
     MatchRequest request;
+    request.wire = wire_of(wire.value(), *group);
     request.algorithm = lowering.algorithm;
     request.parameters = lowering.parameters;
     request.rank = rank;
@@ -162,13 +184,37 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
   return all;
 }
 
+std::vector<Lowering> encoded_lowerings(const schedule::Algorithm& algorithm, int ranks) {
+  struct Way {
+    Spread spread;
+    const char* wire;
+  };
+  constexpr Way kWays[] = {{Spread::kTwoDomains, "network:int8_block:24"},
+                           {Spread::kAllApart, "network:bf16"},
+                           {Spread::kTwoRegions, "network:int8_block:8,region:e3m0:16"},
+                           {Spread::kTwoRegions, "region:int4_block:8"}};
+  std::vector<Lowering> all;
+  if (ranks < 2) return all;
+  for (const Lowering& lowering : lowerings(algorithm, ranks)) {
+    if (lowering.spread != Spread::kOneDomain || lowering.mode != Mode::kStaged) continue;
+    for (const Way& way : kWays) {
+      if (way.spread == Spread::kTwoRegions && ranks < 3) continue;
+      all.push_back(lowering);
+      all.back().spread = way.spread;
+      all.back().wire = way.wire;
+    }
+  }
+  return all;
+}
+
 std::vector<uint64_t> small_counts(const Lowering& lowering) {
   const Collective collective = lowering.algorithm->collective;
   if (collective == Collective::kBarrier) return {0};
   const schedule::Shape shape = lowering.algorithm->shape(lowering.parameters);
   const schedule::Layout layout(shape, 1000);
-  // Three pieces of 64 bytes in the longest block, and an odd rest.
-  const uint64_t several = 3 * 8 * 1000 / std::max<uint64_t>(1, layout.longest()) + 3;
+  // Three pieces of 64 bytes in the longest block, and an odd rest; or of blocks of codecs.
+  const uint64_t piece = lowering.wire.empty() ? 8 : 48;
+  const uint64_t several = 3 * piece * 1000 / std::max<uint64_t>(1, layout.longest()) + 3;
   return {1, 5, 40, several};
 }
 
@@ -210,7 +256,9 @@ Tally verify_lowering(const Lowering& lowering, const Report& refused) {
                                    [](const LaneMatch& lane) { return lane.far; });
   for (uint64_t count : small_counts(lowering)) {
     for (bool in_cells : {true, false}) {
-      BindRequest request{count, types::DataType::kFloat64, types::ReduceOp::kSum};
+      const bool encodes = !lowering.wire.empty();  // doubles are not
+      const types::DataType type = encodes ? types::DataType::kFloat32 : types::DataType::kFloat64;
+      BindRequest request{count, type, types::ReduceOp::kSum};
       prove(request, in_cells);
       request.far_slices = 1 + count % 2;
       if (has_far && !in_cells) prove(request, in_cells);

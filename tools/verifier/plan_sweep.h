@@ -24,8 +24,9 @@ namespace tutti::plan {
 enum class Placing : uint8_t { kSeparate, kInPlace, kMixed };
 const char* name_of(Placing placing);
 
-/// Which ranks share memory.
-enum class Spread : uint8_t { kOneDomain, kTwoDomains, kAllApart };
+/// Which ranks share memory. The last one has hosts, a network in each of two regions, and a level
+/// "region" above.
+enum class Spread : uint8_t { kOneDomain, kTwoDomains, kAllApart, kTwoRegions };
 const char* name_of(Spread spread);
 group::GroupPointer group_of(int ranks, Spread spread);
 
@@ -37,6 +38,7 @@ struct Lowering {
   Mode mode = Mode::kStaged;
   Placing placing = Placing::kSeparate;
   bool single_assignment = false;
+  std::string wire = {};  // codecs::parse_wire()
 };
 std::string print(const Lowering& lowering);
 
@@ -56,6 +58,10 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
 /// Those that are proved for a group of `ranks`: one and two lanes, first and last root, list
 /// folds.
 std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks);
+
+/// Those that are proved with levels that encode: of all codecs one has blocks that pieces are cut
+/// at, and a group of regions has two codecs, or one that crosses only some of its messages.
+std::vector<Lowering> encoded_lowerings(const schedule::Algorithm& algorithm, int ranks);
 
 /// Counts for a lowering: one element, fewer than ranks, odd, several slices.
 std::vector<uint64_t> small_counts(const Lowering& lowering);
