@@ -175,7 +175,8 @@ CodecFamily top_k_family() {
             return facts;
           },
           [] { return HWY_DYNAMIC_DISPATCH(top_k_kernels)(); },
-          {2.1, 0.2}, true};
+          {2.1, 0.2},
+          true};
 }
 
 }  // namespace tutti::codecs

@@ -62,8 +62,7 @@ class EncodedRun {
  public:
   explicit EncodedRun(const EncodedCase& wanted)
       : case_(wanted),
-        group_(plan::group_of(wanted.lowering.parameters.ranks, wanted.lowering.spread),
-               64 << 10),
+        group_(plan::group_of(wanted.lowering.parameters.ranks, wanted.lowering.spread), 64 << 10),
         matches_(plan::match_all(wanted.lowering).value()) {}
 
   /// The error of a call, or what is wrong with its results; "" if nothing.
@@ -169,7 +168,8 @@ class EncodedRun {
   std::string check() const {
     const schedule::Traits& traits = schedule::traits_of(matches_[0].shape.collective);
     const int n = parameters().ranks;
-    const float bound = (traits.reduces ? static_cast<float>(n) * static_cast<float>(n) : 1.0f) * 0.34f;
+    const float bound =
+        (traits.reduces ? static_cast<float>(n) * static_cast<float>(n) : 1.0f) * 0.34f;
     for (int rank = 0; rank < n; ++rank) {
       const ElementBuffers& b = buffers_[static_cast<size_t>(rank)];
       const std::vector<float> found = floats_of(case_.type, b.recv, outputs(rank));
@@ -210,9 +210,9 @@ bool may_run(const EncodedCase& one) {
 class EncodedCalls : public testing::TestWithParam<int> {};
 
 TEST_P(EncodedCalls, HaveTheSameBitsOnAllRanks) {
-  constexpr const char* kCodecs[] = {"none",         "bf16",          "fp16",    "fp8_e4m3",
-                                     "fp8_e5m2",     "int8_block:24", "int4_block:8",
-                                     "e3m0:16",      "log_byte",      "top_k:16:16:8"};
+  constexpr const char* kCodecs[] = {"none",     "bf16",          "fp16",         "fp8_e4m3",
+                                     "fp8_e5m2", "int8_block:24", "int4_block:8", "e3m0:16",
+                                     "log_byte", "top_k:16:16:8"};
   constexpr types::DataType kTypes[] = {types::DataType::kFloat32, types::DataType::kBfloat16,
                                         types::DataType::kFloat16};
   uint64_t number = 0, ran = 0;
@@ -268,7 +268,8 @@ TEST(EncodedBytes, AreTheCodecsShareOfThoseOfElements) {
       EncodedCase one;
       one.lowering = {&algorithm, {.ranks = 4}, Spread::kTwoDomains};
       if (algorithm.loads != nullptr) {
-        one.lowering.parameters.tree = schedule::NodeTree::make({{0, 0, 1, 1}, {0, 0, 0, 0}}).value();
+        one.lowering.parameters.tree =
+            schedule::NodeTree::make({{0, 0, 1, 1}, {0, 0, 0, 0}}).value();
       }
       one.count = 4 * 2048;
       EncodedRun exact(one);

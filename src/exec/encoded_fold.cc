@@ -38,7 +38,7 @@ uint64_t EncodedFold::chunk_values() const {
   constexpr uint64_t kLeast = 2048;
   uint64_t block = 1;
   for (const auto* places : {&targets_, &sources_}) {
-    for (const Place& place : *places) {
+    for (const EncodedOperand& place : *places) {
       block = std::max(block, plan::block_of(forms_[place.encoding].codec));
     }
   }
@@ -60,7 +60,7 @@ Status EncodedFold::run(uint64_t values) {
 
 /// Null for bytes that no encoder writes.
 const std::byte* EncodedFold::decoded(size_t source, const Chunk& chunk) {
-  const Place& place = sources_[source];
+  const EncodedOperand& place = sources_[source];
   const EncodedForm& form = forms_[place.encoding];
   const std::byte* bytes = at(place, chunk);
   if (form.is_fp32) return bytes;
@@ -99,7 +99,7 @@ bool EncodedFold::run(const Chunk& chunk) {
 
 bool EncodedFold::store(const float* values, const Chunk& chunk) {
   const auto decode_index = static_cast<int>(codecs::Sink::kStore);
-  for (const Place& target : targets_) {
+  for (const EncodedOperand& target : targets_) {
     const EncodedForm& form = forms_[target.encoding];
     std::byte* bytes = at(target, chunk);
     if (form.is_fp32) {

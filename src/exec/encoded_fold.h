@@ -52,7 +52,7 @@ class EncodedFold {
   Status run(uint64_t values);
 
  private:
-  struct Place {
+  struct EncodedOperand {
     std::byte* memory;
     uint8_t encoding;
   };
@@ -60,7 +60,7 @@ class EncodedFold {
     uint64_t begin, count;  // values
   };
 
-  std::byte* at(const Place& place, const Chunk& chunk) const {
+  std::byte* at(const EncodedOperand& place, const Chunk& chunk) const {
     return place.memory + forms_[place.encoding].bytes(chunk.begin);
   }
   uint64_t chunk_values() const;
@@ -74,7 +74,7 @@ class EncodedFold {
   types::FoldKernel sum_ = nullptr;
   const uint64_t* scaled_ = nullptr;
   double scale_ = 1.0;
-  std::vector<Place> targets_, sources_;
+  std::vector<EncodedOperand> targets_, sources_;
   std::vector<const std::byte*> values_;  // by source
   std::vector<float> room_;               // a chunk for the result, and one for each source
   uint64_t chunk_ = 0;

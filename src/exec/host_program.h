@@ -15,7 +15,8 @@ namespace tutti::exec {
 
 struct HostProgram {
   struct Kernels {
-    // plan::Op::store; null where the op moves nothing. Where operands are encoded: of the fp32 sum.
+    // plan::Op::store; null where the op moves nothing. Where operands are encoded: of the fp32
+    // sum.
     types::FoldKernel as_told = nullptr;
     // Where only staging slots are written: past the cache. Which one runs is the machine's choice.
     types::FoldKernel streaming = nullptr;
@@ -39,7 +40,7 @@ struct HostProgram {
   }
 
   const plan::Plan* plan = nullptr;
-  std::vector<Kernels> kernels;        // by op
+  std::vector<Kernels> kernels;         // by op
   std::vector<EncodedForm> forms = {};  // by encoding, where the plan has any
 };
 

@@ -208,7 +208,8 @@ void Emitter::open_lane(uint16_t lane) {
 void Emitter::emit(uint16_t lane, Op op, std::span<const Operand> operands) {
   op.index = step_;
   op.operands = static_cast<uint32_t>(plan_.operands.size());
-  op.is_encoded = std::ranges::any_of(operands, [](const Operand& one) { return one.encoding != 0; });
+  op.is_encoded =
+      std::ranges::any_of(operands, [](const Operand& one) { return one.encoding != 0; });
   plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
   lanes_[lane].push_back(op);
 }

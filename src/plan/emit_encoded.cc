@@ -64,7 +64,7 @@ Operand Emitter::rounded(const Step& step, Block block) {
   return known->second;
 }
 
-/// `operands`: the target, and the sources. What is folded is encoded at once if it is rounded. What
+/// `operands`: the target, and the sources. A sum is encoded at once if it is rounded. A value that
 /// is only passed on keeps its encoded bytes, and needs no elements where nobody reads them.
 void Emitter::emit_rounding_fold(uint32_t index, uint32_t i, std::vector<Operand> operands) {
   const Step& step = match_.schedule.steps[index];

@@ -168,8 +168,7 @@ void Emitter::emit_far(uint32_t index) {
     op.source_count = static_cast<uint16_t>(operands.size());
     op.lengths = add_lengths(lengths);
     // Nothing else of the slice writes where encoded values lie.
-    unsent_.push_back(
-        {step.lane, op.value, is_encoded ? std::vector<TouchedBytes>() : places});
+    unsent_.push_back({step.lane, op.value, is_encoded ? std::vector<TouchedBytes>() : places});
     emit(step.lane, op, operands);
   }
 }

@@ -1,9 +1,9 @@
 // Where the encoded bytes of a rank's values lie: while its steps are translated, in order.
 //
 // Every encoded value of a slice has a place of its own, so nothing is ever overwritten in a slice,
-// and a lane may send what another one has encoded or received. What a lane encodes by itself when
-// it first needs it (of an input, or of elements that came by an exact level) no other lane uses:
-// nothing orders the two.
+// and a lane may send what another one has encoded or received. A lane encodes by itself, when it
+// first needs them, an input and elements that came by an exact level; these bytes no other lane
+// uses, since nothing orders the two.
 //
 // Threads: one. Errors: none.
 #pragma once
@@ -42,7 +42,7 @@ class EncodedPlaces {
 
  private:
   const Match& match_;
-  std::vector<uint64_t> strides_;         // by encoding
+  std::vector<uint64_t> strides_;          // by encoding
   std::map<uint32_t, uint8_t> encodings_;  // by block that was written
   std::map<uint32_t, Operand> places_;     // by block
   std::map<std::pair<uint32_t, uint16_t>, Operand> lane_places_;

@@ -110,7 +110,7 @@ struct Match {
 
   // Where levels encode: which do, and what that does to values. The mode is then kStaged, since
   // peers would read what is not rounded yet.
-  Wire wire;
+  LevelEncodings wire;
   Rounding rounding;
 
   schedule::Block block(uint32_t list, uint32_t i) const { return {block_words[list + i]}; }
@@ -128,7 +128,7 @@ struct MatchRequest {
   bool hazards_in_place = false;
   // Every value gets a scratch block of its own (schedule/single_assignment.h).
   bool single_assignment = false;
-  Wire wire = {};  // the encodings of messages; equal on all ranks
+  LevelEncodings wire = {};  // the encodings of messages; equal on all ranks
 };
 
 Result<Match> match(const MatchRequest& request);

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "src/schedule/layout.h"
 #include "src/plan/wire.h"
+#include "src/schedule/layout.h"
 #include "src/schedule/schedule.h"
 #include "src/types/fold_key.h"
 

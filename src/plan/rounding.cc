@@ -32,7 +32,7 @@ class Rounder {
   using Numbers = std::vector<Number>;
 
   Rounder(const schedule::Shape& shape, const std::vector<Schedule>& schedules,
-          const group::GroupView& group, const Wire& wire, int rank)
+          const group::GroupView& group, const LevelEncodings& wire, int rank)
       : shape_(shape), schedules_(schedules), group_(group), wire_(wire), mine_(rank) {
     const size_t steps = schedules[mine_].steps.size();
     made_.targets_begin.assign(steps, 0);
@@ -123,18 +123,18 @@ class Rounder {
   const schedule::Shape& shape_;
   const std::vector<Schedule>& schedules_;
   const group::GroupView& group_;
-  const Wire& wire_;
+  const LevelEncodings& wire_;
   const int mine_;
   Rounding made_;
-  std::unordered_map<uint64_t, size_t> levels_;        // of values that are rounded
-  std::vector<uint64_t> target_sums_, source_sums_;    // of my moves
-  std::array<std::vector<uint32_t>, 3> written_;       // by block: the target of my last move there
+  std::unordered_map<uint64_t, size_t> levels_;      // of values that are rounded
+  std::vector<uint64_t> target_sums_, source_sums_;  // of my moves
+  std::array<std::vector<uint32_t>, 3> written_;     // by block: the target of my last move there
 };
 
 }  // namespace
 
 Result<Rounding> round_values(const schedule::Shape& shape, const std::vector<Schedule>& schedules,
-                              const group::GroupView& group, const Wire& wire, int rank) {
+                              const group::GroupView& group, const LevelEncodings& wire, int rank) {
   Rounder rounder(shape, schedules, group, wire, rank);
   if (Status status = ScheduleRun(shape, schedules, rounder).run(); !status.ok()) return status;
   return rounder.finish();

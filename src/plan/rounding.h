@@ -3,8 +3,8 @@
 //
 // A value is what has been folded of the same contributions, whoever did it. It is rounded if any
 // message of a level that encodes carries it, and has the encoding of the outermost such level.
-// Whoever makes it encodes it at once and goes on with the decoded elements; whoever receives it
-// encoded passes on the same bytes.
+// The rank that makes it encodes it at once and goes on with the decoded elements; a rank that
+// receives it encoded passes on the same bytes.
 //
 // Threads: values. Errors: schedules that do not match themselves are kInternalError.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace tutti::plan {
 
-/// Of one rank; encodings are numbers of Wire::codecs, 0 of a value that is not rounded.
+/// Of one rank; encodings are numbers of LevelEncodings::codecs, 0 of a value that is not rounded.
 struct Rounding {
   std::vector<uint8_t> inputs;  // by input block
   // From `begin` of a MOVE: for every block that of the target, and for every block those of its
@@ -37,6 +37,6 @@ struct Rounding {
 /// `schedules`: of all ranks.
 Result<Rounding> round_values(const schedule::Shape& shape,
                               const std::vector<schedule::Schedule>& schedules,
-                              const group::GroupView& group, const Wire& wire, int rank);
+                              const group::GroupView& group, const LevelEncodings& wire, int rank);
 
 }  // namespace tutti::plan

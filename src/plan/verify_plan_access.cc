@@ -294,7 +294,7 @@ void Machine::check_output(uint32_t rank) {
     const uint64_t begin = output.range.begin + share.offset * plan.element_bytes;
     const Range range{begin, begin + share.length * plan.element_bytes};
     check_block(rank, {output.memory, range}, values_.of(std::move(required)));
-    // What all ranks have must be the same bits.
+    // Ranks that have the same blocks have the same bits.
     const bool is_shared =
         traits.output.holder == schedule::Holder::kEverybody && !traits.input.parts;
     if (ok() && is_shared) check_roundings(rank, block, parts_);

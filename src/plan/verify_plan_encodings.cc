@@ -52,9 +52,10 @@ bool Machine::take(const Context& at, const Operand& source, std::vector<Part>& 
     if (part.value == kUndefined) continue;
     const uint8_t code = values_.code_of(part.value);
     if (code != source.encoding) {
-      refuse_at(at, "reads " + values_.describe(part.value, part.begin) + (source.encoding == 0
-                        ? ", without decoding it"
-                        : ", and decodes it by codec " + std::to_string(source.encoding)));
+      refuse_at(at, "reads " + values_.describe(part.value, part.begin) +
+                        (source.encoding == 0
+                             ? ", without decoding it"
+                             : ", and decodes it by codec " + std::to_string(source.encoding)));
       return false;
     }
     if (code != 0) part.value = values_.decode(part.value);

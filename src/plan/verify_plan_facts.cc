@@ -179,8 +179,8 @@ class Facts {
     bool is_encoded = false;
     for (uint32_t i = 0; i < uint32_t{op.target_count} + op.source_count; ++i) {
       const Operand& operand = plan_.operands[op.operands + i];
-      const bool lies_encoded = operand.base == register_of(Base::kEncoded) &&
-                                operand.shift == Shift::kEncoded;
+      const bool lies_encoded =
+          operand.base == register_of(Base::kEncoded) && operand.shift == Shift::kEncoded;
       if (operand.encoding > plan_.codecs.size() || lies_encoded != (operand.encoding != 0)) {
         return wrong(index, "an operand with an encoding that is none, or that lies elsewhere");
       }

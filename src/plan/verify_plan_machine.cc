@@ -117,8 +117,7 @@ void Machine::add_rank(uint32_t rank) {
     user = std::max(user, larger_bytes(*set, rank, plan.element_bytes));
     scratch = std::max(scratch, plan.scratch_bytes * scratch_copies(plan));
     landing = std::max(landing, plan.landing_bytes);
-    encoded =
-        std::max(encoded, plan.encoded_bytes * plan.slices_in_flight * widening_of(plan));
+    encoded = std::max(encoded, plan.encoded_bytes * plan.slices_in_flight * widening_of(plan));
   }
   for (uint64_t bytes : {user, user, cells.size() * kCellStride, scratch, landing, encoded}) {
     memories_.emplace_back(bytes, values_);

@@ -257,8 +257,8 @@ class Machine {
   std::vector<Rank> ranks_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, TransferChannel>
       channels_;  // source, target, lane
-  /// What each block of an output that all ranks have was rounded to, by call and block, and by the
-  /// rank that returned first.
+  /// How each block of an output that all ranks have was rounded, by call and block, on the rank
+  /// that returned first.
   struct RoundedRun {
     uint64_t end;
     uint64_t roundings;

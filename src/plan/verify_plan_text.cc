@@ -30,7 +30,7 @@ std::string Machine::describe(Moment moment) const {
 }
 
 std::string Machine::describe_memory(uint32_t memory) const {
-  static constexpr const char* kNames[] = {"input", "output", "cells",
+  static constexpr const char* kNames[] = {"input",   "output",       "cells",
                                            "scratch", "landing zone", "encoded values"};
   const uint32_t per_rank = kSlots + lanes_;
   const uint32_t kind = memory % per_rank;

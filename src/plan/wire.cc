@@ -4,12 +4,12 @@
 
 namespace tutti::plan {
 
-Wire wire_of(const codecs::WireOption& option, const group::GroupView& group) {
-  Wire wire;
+LevelEncodings wire_of(const codecs::WireOption& option, const group::GroupView& group) {
+  LevelEncodings wire;
   wire.levels.assign(group.levels(), 0);
   for (size_t level = 0; level < group.levels(); ++level) {
-    const auto entry = std::ranges::find(option.levels, group.level(level).name,
-                                         &codecs::LevelCodec::level);
+    const auto entry =
+        std::ranges::find(option.levels, group.level(level).name, &codecs::LevelCodec::level);
     if (entry == option.levels.end() || group.level(level).reach.map) continue;
     const auto known = std::ranges::find(wire.codecs, entry->codec);
     wire.levels[level] = static_cast<uint8_t>(known - wire.codecs.begin() + 1);

@@ -1,5 +1,6 @@
 // The encodings of messages. Memory has an element type; a message, and every operand of a plan,
-// has an encoding: 0, as memory has it, or the number of one of the codecs of a Wire, from 1.
+// has an encoding: 0, as memory has it, or the number of one of the codecs of LevelEncodings,
+// from 1.
 //
 // Threads: values. Units: bytes; counts are elements. Errors: none.
 #pragma once
@@ -15,18 +16,18 @@
 
 namespace tutti::plan {
 
-struct Wire {
+struct LevelEncodings {
   std::vector<codecs::Codec> codecs;
   std::vector<uint8_t> levels;  // by level of the group: the encoding of its messages
 
   /// Whether any message may be encoded.
   bool encodes() const { return !codecs.empty(); }
-  bool operator==(const Wire&) const = default;
+  bool operator==(const LevelEncodings&) const = default;
 };
 
 /// Levels that map memory have no messages to encode; entries for levels that the group lacks say
 /// nothing.
-Wire wire_of(const codecs::WireOption& option, const group::GroupView& group);
+LevelEncodings wire_of(const codecs::WireOption& option, const group::GroupView& group);
 
 /// The codec whose bytes are those of the type's elements: a fold with encoded operands decodes
 /// the others by it. None: what has such elements is never encoded.

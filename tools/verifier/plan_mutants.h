@@ -38,7 +38,7 @@ enum class Fault : uint8_t {
   kOtherCell,       // flag of the next cell, raised or awaited
   kShiftedOperand,  // by a cell, a line or an element
   kShorter,
-  kSwapped,  // with the next micro-operation of the lane
+  kSwapped,       // with the next micro-operation of the lane
   kKeepsExact,    // who encodes a value goes on with what it was before
   kEncodesAgain,  // what was decoded, in its place
   kReadsEncoded,  // as if it were elements
