@@ -161,10 +161,12 @@ typedef struct {
                           numbers, on which results do not depend */
   int most_ctas;       /* the same for the most thread blocks, where 0 stands for TUTTI_CTAS. If it
                           is less than `least_ctas`, that one holds */
+  const char* wire;    /* which levels encode their messages, equal on all ranks: as tuttiOptions_t
+                          has it. NULL: as TUTTI_WIRE says */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER \
-  { sizeof(tuttiConfig_t), 1, 0, NULL, 0, 0, 0 }
+  { sizeof(tuttiConfig_t), 1, 0, NULL, 0, 0, 0, NULL }
 
 /* Makes a communicator of `ranks` ranks, which are processes or threads; `rank` is this one's
  * number. All ranks call it with the same id (collective).
@@ -336,14 +338,19 @@ typedef struct {
                             device's stream runs by that engine, or is tuttiUnsupported with the
                             reason */
   int reserved;          /* 0 */
+  const char* wire; /* which levels encode their messages (docs/slow_links.md): levels and codecs
+                       (codecs.h) as in "network:int8_block,region:e3m0". Sums and averages, and
+                       what is only moved, of float, half and bfloat16 are then rounded, to
+                       equal bits on all ranks, where that is predicted to be faster;
+                       "always,..." leaves no choice. "": exact. NULL: the communicator's */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
-  { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0 }
+  { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0, NULL }
 
 /* Sets the options of all later calls on `comm`; NULL sets the defaults. It first waits for queued
- * operations. Every rank sets the same algorithm, determinism and engine. A collective for which
- * there is no algorithm of the given name is then refused, barriers too. */
+ * operations. Every rank sets the same algorithm, determinism, engine and wire. A collective for
+ * which there is no algorithm of the given name is then refused, barriers too. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes which algorithm a call would run, its predicted cost, and why each other candidate lost,

@@ -9,6 +9,7 @@
 #include "src/api/process.h"
 #include "src/api/structure.h"
 #include "src/base/clock.h"
+#include "src/codecs/wire.h"
 
 namespace tutti::api {
 namespace {
@@ -159,13 +160,12 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
 
 Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* options) {
   comm::CallOptions wanted;
+  wanted.wire = comm->communicator->wire();
   if (options != nullptr) {
     constexpr size_t kFieldEnds[] = {
-        offsetof(tuttiOptions_t, deterministic),
-        offsetof(tuttiOptions_t, priority),
-        offsetof(tuttiOptions_t, timeout_ns),
-        offsetof(tuttiOptions_t, engine),
-        sizeof(tuttiOptions_t),
+        offsetof(tuttiOptions_t, deterministic), offsetof(tuttiOptions_t, priority),
+        offsetof(tuttiOptions_t, timeout_ns),    offsetof(tuttiOptions_t, engine),
+        offsetof(tuttiOptions_t, wire),          sizeof(tuttiOptions_t),
     };
     tuttiOptions_t known = TUTTI_OPTIONS_INITIALIZER;
     if (Status status = read_structure(options, kFieldEnds, &known); !status.ok()) {
@@ -184,6 +184,13 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
     }
     wanted.engine = *engine;
     wanted.deterministic = known.deterministic != 0;
+    if (known.wire != nullptr) {
+      const Result<codecs::WireOption> wire = codecs::parse_wire(known.wire);
+      if (!wire.ok()) {
+        return Status::invalid_argument("options: wire: " + std::string(wire.status().message()));
+      }
+      wanted.wire = codecs::wire_text(wire.value());
+    }
     wanted.priority = known.priority;
     wanted.timeout_ns = known.timeout_ns;
   }

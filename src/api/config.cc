@@ -5,14 +5,16 @@
 #include <cstring>
 
 #include "src/api/structure.h"
+#include "src/codecs/wire.h"
 
 namespace tutti::api {
 namespace {
 
 // The first version had all fields before the engine.
-constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, engine), offsetof(tuttiConfig_t, name),
-                                 offsetof(tuttiConfig_t, timeout_ns),
-                                 offsetof(tuttiConfig_t, least_ctas), sizeof(tuttiConfig_t)};
+constexpr size_t kFieldEnds[] = {
+    offsetof(tuttiConfig_t, engine),     offsetof(tuttiConfig_t, name),
+    offsetof(tuttiConfig_t, timeout_ns), offsetof(tuttiConfig_t, least_ctas),
+    offsetof(tuttiConfig_t, wire),       sizeof(tuttiConfig_t)};
 constexpr size_t kMaxNameBytes = 128;
 
 Status not_valid(const char* call, const std::string& what) {
@@ -76,6 +78,11 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
     return not_valid(call, "engine is " + std::to_string(known.engine) + ", which is none");
   if (const std::string wrong = check_ctas(known); !wrong.empty()) return not_valid(call, wrong);
   CommConfig read;
+  if (known.wire != nullptr) {
+    const Result<codecs::WireOption> wire = codecs::parse_wire(known.wire);
+    if (!wire.ok()) return not_valid(call, "wire: " + std::string(wire.status().message()));
+    read.wire = codecs::wire_text(wire.value());
+  }
   read.engine = *engine;
   read.least_ctas = static_cast<uint32_t>(known.least_ctas);
   read.most_ctas = static_cast<uint32_t>(known.most_ctas);

@@ -20,6 +20,7 @@ struct CommConfig {
   EngineWish engine = EngineWish::kAuto;  // kAuto: TUTTI_ENGINE
   uint32_t least_ctas = 0;                // 0: TUTTI_LEAST_CTAS
   uint32_t most_ctas = 0;                 // 0: TUTTI_CTAS
+  std::optional<std::string> wire = {};   // codecs::wire_text(); none: TUTTI_WIRE
 };
 
 /// Nothing if the number is no tuttiEngine_t.

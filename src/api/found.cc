@@ -11,6 +11,7 @@
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/place.h"
 #include "src/bootstrap/rendezvous.h"
+#include "src/codecs/wire.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
@@ -51,6 +52,9 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   comm::MembershipOptions& membership = options.membership;
   membership.env = &process.env();
   membership.engine = config.engine == EngineWish::kAuto ? environment.engine : config.engine;
+  // Checked when the settings were read.
+  const Result<codecs::WireOption> wire = codecs::parse_wire(environment.wire);
+  membership.wire = config.wire ? *config.wire : codecs::wire_text(wire.value());
   membership.transports = registry::transports();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);

@@ -82,6 +82,7 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> algorithms;  // "all_reduce", "ring:2"
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
+  std::string wire;  // which levels encode their messages: src/codecs/wire.h reads it; empty: none
   EngineWish engine = EngineWish::kAuto;
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
   std::string tuning_file;         // the model by which algorithms are chosen; empty: none

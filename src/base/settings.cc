@@ -344,6 +344,11 @@ constexpr Setting kSettings[] = {
     {"TUTTI_DETERMINISTIC", "", "", kSwitchWords,
      "Results do not depend on algorithm, transport or timing", take_switch<&Config::deterministic>,
      [](const Config& c) { return show_switch(c.deterministic); }},
+    {"TUTTI_WIRE", "", "",
+     "network:int8_block,region:e3m0 (level:codec; names of 'tutti explain' and tutti/codecs.h), "
+     "with always, before them also where that is not predicted to be faster",
+     "Messages of these levels are encoded: fewer bytes, and rounded values",
+     take_text<&Config::wire>, [](const Config& c) { return show_text(c.wire); }},
     {"TUTTI_NCCL_ALGO", "NCCL_ALGO", "",
      "Ring, Tree, PAT or lists of them, allreduce:tree;allgather:ring for some collectives",
      "In NCCL's words what TUTTI_ALGORITHM does not say; what has no counterpart forces nothing",

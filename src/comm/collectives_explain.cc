@@ -43,11 +43,13 @@ std::string Collectives::explain(const Request& request) {
   text += plan.algorithm + ", " + plan::name_of(plan.match->mode) + ", " +
           std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +
           (prepared.value()->fast ? ", superinstructions" : "") +
-          (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " + membership_.transports() +
+          (plan.passes.empty() ? "" : ", " + plan.passes) +
+          (plan.match->wire.encodes() ? ", encoded" : "") + ", over " + membership_.transports() +
           (shares ? rounds_before(request, in_place) : "") + "\n";
   if (const std::string why = buffers_.why_not_read(); !why.empty()) {
     text += "  " + why + "\n";
   }
+  text += planner_.explain_wire(request, in_place);
   const std::vector<select::Candidate> candidates = planner_.candidates(request, in_place);
   if (!candidates.empty()) text += explain_ways(candidates.front(), request, reach);
   for (const select::Candidate& candidate : candidates) {
@@ -56,7 +58,7 @@ std::string Collectives::explain(const Request& request) {
     if (candidate.far_slices > 0) {
       text += " in " + std::to_string(candidate.far_slices) + " slices between hosts";
     }
-    text += ": ";
+    text += candidate.encodes ? ", encoded: " : ": ";
     text += candidate.rejected.empty()
                 ? "predicted " + three_digits(candidate.predicted_ns / 1000) + " us" +
                       (candidate.overflows ? ", its slices hardly fit a frame" : "")

@@ -76,7 +76,7 @@ void Communicator::open_collectives(PlannerOptions planning) {
       *membership_, *executor_, *frame_,
       CallBuffers(*membership_, *memory_, config().single_copy_bytes), std::move(planning));
   active_ = collectives_.get();
-  set_options({.algorithm = {}, .deterministic = config().deterministic});
+  set_options({.algorithm = {}, .deterministic = config().deterministic, .wire = wire()});
 }
 
 Status Communicator::open(const Patience& patience) {

@@ -123,6 +123,8 @@ class Communicator final {
   }
   /// TUTTI_DETERMINISTIC.
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
+  /// Of calls whose options say nothing of it: TUTTI_WIRE, or what it was made with.
+  const std::string& wire() const { return options_.membership.wire; }
   Status check_algorithm(const CallOptions& options) const;
   std::string explain(const Request& request);
   std::string explain_transfer(bool is_send, uint64_t count, types::DataType type);

@@ -64,7 +64,7 @@ std::string Membership::settings() const {
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
          " TUTTI_DEVICE_RING_BYTES=" + std::to_string(config.device_ring_bytes) +
          " TUTTI_ENGINE=" + std::string(engine_name(options_.engine)) +
-         " TUTTI_SINGLE_COPY_BYTES=" +
+         " TUTTI_WIRE=" + options_.wire + " TUTTI_SINGLE_COPY_BYTES=" +
          (config.single_copy_bytes ? std::to_string(*config.single_copy_bytes) : "measured") +
          " TUTTI_MEASURE=" +
          (config.measures_at_start ? "start"

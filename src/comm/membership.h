@@ -42,6 +42,7 @@ struct MembershipOptions {
   Processors processors;                  // that this rank may use
   std::string device;                     // the rank's (exec::Device::identity_of); "": it has none
   EngineWish engine = EngineWish::kAuto;  // equal on all ranks
+  std::string wire;                       // likewise: codecs::wire_text()
   Patience patience{0};
   Exchange exchange;
   // Of the group that this one is part of, where it has one: counts if hosts keep none.

@@ -47,11 +47,11 @@ void Planner::set_options(const CallOptions& options) {
 }
 
 uint32_t Planner::variant_of(const CallOptions& options) {
-  if (options.algorithm.empty() && !options.deterministic) return 0;
+  if (options.algorithm.empty() && !options.deterministic && options.wire.empty()) return 0;
   for (size_t i = 0; i < variants_.size(); ++i) {
-    const auto& [algorithm, deterministic] = variants_[i];
-    if (deterministic != options.deterministic || algorithm != options.algorithm) continue;
-    return static_cast<uint32_t>(i + 1);
+    const Variant& one = variants_[i];
+    if (one.deterministic != options.deterministic || one.algorithm != options.algorithm) continue;
+    if (one.wire == options.wire) return static_cast<uint32_t>(i + 1);
   }
   constexpr size_t kMost = 0xffff;  // each is compared
   if (variants_.size() == kMost) {
@@ -63,7 +63,7 @@ uint32_t Planner::variant_of(const CallOptions& options) {
     variant_ = variant_of(call_options_);  // its old number may become another's
     return variant_of(options);
   }
-  variants_.emplace_back(options.algorithm, options.deterministic);
+  variants_.push_back({options.algorithm, options.deterministic, options.wire});
   return static_cast<uint32_t>(variants_.size());
 }
 
@@ -95,6 +95,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   query.limits = {.sources = options_.most_sources,
                   .slice_bytes = options_.tuning.frame_bytes,
                   .frame_bytes = options_.tuning.region_bytes};
+  add_wire(request, query);
   return query;
 }
 
@@ -109,7 +110,8 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
   const schedule::Parameters& parameters = chosen.parameters;
   const bool renamed = request.counts != nullptr && chosen.algorithm->forwards;
   const MatchKey key{std::string(schedule::name_of(request.collective)) + "/" +
-                         std::string(chosen.algorithm->name) + (renamed ? "/renamed" : ""),
+                         std::string(chosen.algorithm->name) + (renamed ? "/renamed" : "") +
+                         (chosen.encodes ? "/" + options_of(request.extras).wire : ""),
                      parameters.root * 2 + static_cast<int>(parameters.fold), parameters.lanes,
                      static_cast<int>(reach.mode), in_place};
   auto known = matches_.find(key);
@@ -123,11 +125,19 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
     wanted.in_place = in_place;
     wanted.hazards_in_place = in_place;
     wanted.single_assignment = renamed;
+    if (chosen.encodes) wanted.wire = plan::wire_of(wire_of(request), *options_.group);
     Result<plan::Match> made = plan::match(wanted);
     if (!made.ok()) return made.status();
     known = matches_.emplace(key, std::move(made).value()).first;
   }
   plan::Match& match = known->second;
+  // Elements of 16 bits cannot hold every decoded value, which somebody would encode again.
+  const bool holds = request.type == types::DataType::kFloat32 || !match.rounding.encodes_again;
+  if (!holds) {
+    select::Candidate exact = chosen;
+    exact.encodes = false;
+    return match_of(exact, request, in_place, reach);
+  }
   if (request.op == types::ReduceOp::kAvg && schedule::reduces(request.collective) &&
       !match.terms_are_counted) {
     Status status = plan::count_terms(match, *chosen.algorithm, parameters);
@@ -156,6 +166,7 @@ diagnosis::DescribedCall Planner::describe(const Request& request) const {
   described.op = request.op;
   described.root = request.root;
   described.deterministic = options_of(request.extras).deterministic;
+  described.set_wire(options_of(request.extras).wire);
   described.has_counts = request.counts != nullptr;
   described.count = request.count;
   // Ranks know of private counts their own.
@@ -173,13 +184,14 @@ bool Planner::placement_counts(const Prepared& prepared, const Alike& alike) {
   return prepared.key.in_place && !own_affair;
 }
 
-void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) const {
+void Planner::sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const {
   const auto hash_of = [&](PlanKey key) {
     key.variant = 0;  // each rank numbers them by itself
     Hash hash;
     hash.add(comm::hash_of(key));
     hash.add(alike.shared_counts);
-    hash.add(deterministic);
+    hash.add(options.deterministic);
+    hash.add(options.wire);
     hash.add(model_version_);
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
@@ -203,7 +215,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   if (Status status = check_fit(plan); !status.ok()) return status;
   for (plan::LanePlan& lane : plan.lanes) lane.engine = options_.engine;
   if (options_.tamper) options_.tamper(plan);
-  sign(prepared, alike, options_of(request.extras).deterministic);
+  sign(prepared, alike, options_of(request.extras));
   prepared.described = describe(request);
   prepared.described.in_place = placement_counts(prepared, alike);
   prepared.described.set_algorithm(plan.algorithm);
@@ -218,7 +230,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
 Result<double> Planner::predict_ns(const Request& request, bool in_place) {
   select::Query query = query_of(request, in_place);
   if (request.counts != nullptr) query.count = longest_of(*request.counts);
-  Result<select::Candidate> chosen = select::choose(options_.algorithms, query);
+  Result<select::Candidate> chosen = choose(request, query);
   if (!chosen.ok()) return chosen.status();
   return chosen.value().predicted_ns;
 }
@@ -251,8 +263,7 @@ std::optional<select::CopyChoice> Planner::weigh(const select::Candidate& chosen
 
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, BufferReach reach,
                                       uint64_t hash) {
-  Result<select::Candidate> chosen =
-      select::choose(options_.algorithms, query_of(request, in_place));
+  Result<select::Candidate> chosen = choose(request, query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
   BufferReach taken = reach;
   if (options_.weighs_single_copy && reach.mode == plan::Mode::kSingleCopy) {

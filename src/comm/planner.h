@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/codecs/wire.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/plan_cache.h"
 #include "src/comm/request.h"
@@ -104,6 +105,9 @@ class Planner {
                                           BufferReach reach);
   const std::string& model_origin() const { return options_.model_origin; }
 
+  /// Whether messages of the request may be encoded, and why not, in a sentence for people; ""
+  /// where its options say nothing of it.
+  std::string explain_wire(const Request& request, bool in_place);
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 
@@ -140,7 +144,13 @@ class Planner {
                 const Alike& alike);
   Status check_fit(const plan::Plan& plan) const;
   static bool placement_counts(const Prepared& prepared, const Alike& alike);
-  void sign(Prepared& prepared, const Alike& alike, bool deterministic) const;
+  void sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const;
+  // Encodings: planner_wire.cc.
+  codecs::WireOption wire_of(const Request& request) const;
+  static std::string why_exact(const Request& request);
+  Status check_wire(const Request& request) const;
+  void add_wire(const Request& request, select::Query& query) const;
+  Result<select::Candidate> choose(const Request& request, const select::Query& query) const;
   uint32_t variant_of(const CallOptions& options);
   uint32_t variant_of(const Request& request) {
     const bool own = request.extras != nullptr && request.extras->options;
@@ -153,7 +163,13 @@ class Planner {
   CallOptions call_options_;
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.
-  std::vector<std::pair<std::string, bool>> variants_;
+  struct Variant {
+    std::string algorithm;
+    bool deterministic;
+    std::string wire;
+    bool operator==(const Variant&) const = default;
+  };
+  std::vector<Variant> variants_;
   uint32_t variant_ = 0;
   const Prepared* last_ = nullptr;
   PlanCache plans_;

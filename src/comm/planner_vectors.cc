@@ -20,7 +20,7 @@ Result<const select::Candidate*> Planner::choose_vectors(const Request& request,
   if (vector_choice_ && vector_choice_->key == key) return &vector_choice_->candidate;
   select::Query query = query_of(request, in_place);
   query.count = longest;
-  Result<select::Candidate> chosen = select::choose(options_.algorithms, query);
+  Result<select::Candidate> chosen = choose(request, query);
   if (!chosen.ok()) return chosen.status();
   vector_choice_ = Choice{key, std::move(chosen).value()};
   return &vector_choice_->candidate;
@@ -82,7 +82,9 @@ Result<const Prepared*> Planner::prepare_sizes(const Request& request, uint64_t 
   if (sizes_ != nullptr && sizes_->key == key) return sizes_.get();
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();
-  const Result<plan::Match*> match = match_of(*chosen.value(), request, false, {});
+  select::Candidate exact = *chosen.value();
+  exact.encodes = false;  // sizes are no sums of floats
+  const Result<plan::Match*> match = match_of(exact, request, false, {});
   if (!match.ok()) return match.status();
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key;

@@ -20,6 +20,7 @@ namespace tutti::comm {
 struct CallOptions {
   std::string algorithm;  // empty: chosen
   bool deterministic = false;
+  std::string wire;                       // codecs::wire_text(): which levels encode; empty: none
   EngineWish engine = EngineWish::kAuto;  // of calls on streams of devices: nothing else will do
   int priority = 0;
   uint64_t timeout_ns = 0;  // 0: the communicator's; kNoDeadline: none

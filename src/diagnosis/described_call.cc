@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "src/base/prng.h"
 #include "src/base/setting_values.h"
 
 namespace tutti::diagnosis {
@@ -25,15 +26,16 @@ enum Field : uint8_t {
   kType,
   kOp,
   kRoot,
+  kWire,
   kEngine,
   kModel,
   kPlacement,
   kAlgorithm,
   kPlace
 };
-constexpr const char* kFieldNames[] = {"count",     "counts",           "type",  "operation",
-                                       "root",      "engine",           "model", "placement",
-                                       "algorithm", "registered memory"};
+constexpr const char* kFieldNames[] = {
+    "count", "counts",    "type",      "operation",        "root", "wire", "engine",
+    "model", "placement", "algorithm", "registered memory"};
 
 bool have_names(const DescribedCall& one, const DescribedCall& other) {
   return !one.algorithm_name().empty() && !other.algorithm_name().empty();
@@ -50,6 +52,7 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
   look(one.type != other.type, kType);
   look(traits.reduces && one.op != other.op, kOp);
   look(traits.rooted() && one.root != other.root, kRoot);
+  look(one.wire != other.wire, kWire);
   if (found.empty()) look(one.engine != other.engine, kEngine);
   // Whose calls differ in an argument, or in what it knows of the network, may run another
   // algorithm because of that.
@@ -81,6 +84,9 @@ std::string text_of(const DescribedCall& call, const std::vector<Field>& differ)
   if (call.has_counts && is_among(kCount)) {
     text += ", the longest share " + std::to_string(call.count);
   }
+  if (is_among(kWire)) {
+    text += call.wire == 0 ? ", no wire option" : fmt::format(", wire option {:05x}", call.wire);
+  }
   if (is_among(kEngine)) text += ", engine " + std::string(engine_name(call.engine));
   if (is_among(kPlacement)) text += call.in_place ? ", in place" : ", not in place";
   if (is_among(kPlace)) text += place_text(call.place);
@@ -99,6 +105,15 @@ void DescribedCall::set_algorithm(std::string_view name) {
   std::copy_n(name.data(), std::min(name.size(), kAlgorithmBytes), algorithm.data());
 }
 
+void DescribedCall::set_wire(std::string_view option) {
+  uint64_t hash = 0;
+  for (const char letter : option) {
+    uint64_t state = hash ^ static_cast<uint8_t>(letter);
+    hash = splitmix64(state);
+  }
+  wire = option.empty() ? 0 : static_cast<uint32_t>(hash >> kCountBits | 1);
+}
+
 std::string_view DescribedCall::algorithm_name() const {
   return {algorithm.data(), strnlen(algorithm.data(), kAlgorithmBytes)};
 }
@@ -111,7 +126,7 @@ DescribedWords words_of(const DescribedCall& call) {
              static_cast<uint64_t>(call.op) << kOpAt | flags << kFlagsAt |
              static_cast<uint64_t>(call.engine) << kEngineAt |
              uint64_t{static_cast<uint32_t>(call.root)} << kRootAt;
-  words[1] = call.count;
+  words[1] = call.count | uint64_t{call.wire} << DescribedCall::kCountBits;
   words[2] = call.counts | uint64_t{call.model} << kModelAt;
   std::memcpy(&words[3], call.algorithm.data(), DescribedCall::kAlgorithmBytes);
   words[6] = call.place;
@@ -133,7 +148,8 @@ std::optional<DescribedCall> read_call(const DescribedWords& words) {
   call.deterministic = (byte(kFlagsAt) & kDeterministic) != 0;
   call.engine = static_cast<EngineWish>(words[0] >> kEngineAt & kEngineMask);
   call.root = static_cast<int>(static_cast<uint32_t>(words[0] >> kRootAt));
-  call.count = words[1];
+  call.count = words[1] & ((uint64_t{1} << DescribedCall::kCountBits) - 1);
+  call.wire = static_cast<uint32_t>(words[1] >> DescribedCall::kCountBits);
   call.counts = static_cast<uint32_t>(words[2]);
   call.model = static_cast<uint32_t>(words[2] >> kModelAt);
   std::memcpy(call.algorithm.data(), &words[3], DescribedCall::kAlgorithmBytes);

@@ -24,6 +24,7 @@ namespace tutti::diagnosis {
 struct DescribedCall {
   static constexpr size_t kAlgorithmBytes = 24;
   static constexpr int kOffsetBits = 40;  // of `place`
+  static constexpr int kCountBits = 44;
 
   schedule::Collective collective = schedule::Collective::kBarrier;
   types::DataType type = types::DataType::kInt8;
@@ -33,7 +34,8 @@ struct DescribedCall {
   bool deterministic = false;
   EngineWish engine = EngineWish::kAuto;  // that the options name, of a call on a device's stream
   int root = 0;
-  uint64_t count = 0;
+  uint64_t count = 0;   // below 2^kCountBits
+  uint32_t wire = 0;    // a hash of which levels encode; 0: none
   uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
   uint32_t model = 0;   // the version of what the choice of the algorithm rests on
   // Where this rank's buffer that peers read lies: the number of its registration above its offset
@@ -44,6 +46,7 @@ struct DescribedCall {
   bool operator==(const DescribedCall&) const = default;
 
   void set_algorithm(std::string_view name);
+  void set_wire(std::string_view option);
   std::string_view algorithm_name() const;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/base/words.h"
+#include "src/codecs/wire.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
@@ -70,6 +71,8 @@ Status check_algorithms(const Config& config) {
   return {};
 }
 
+Status check_wire(const Config& config) { return codecs::parse_wire(config.wire).status(); }
+
 Status given_by(const Config& config, std::string_view setting, const Status& status) {
   return Status(status.code(), origin_of(config, setting) + ": " + std::string(status.message()));
 }
@@ -85,6 +88,9 @@ Result<Config> read_settings(const Variables& variables, std::span<const Default
   }
   if (Status status = check_algorithms(config); !status.ok()) {
     return given_by(config, "TUTTI_ALGORITHM", status);
+  }
+  if (Status status = check_wire(config); !status.ok()) {
+    return given_by(config, "TUTTI_WIRE", status);
   }
   return read;
 }

@@ -42,11 +42,11 @@ constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
 constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
 
 // The time that a slice of a plan waits at a level between hosts.
-double waits_ns(const LevelUse& use, const LinkModel& link, double slice_bytes,
-                bool flows_one_way) {
+double waits_ns(const LevelUse& use, const LinkModel& link, double slice_bytes, bool flows_one_way,
+                const WirePrice& wire) {
   if (use.cost.depth == 0) return 0;
   const double messages = std::max(1.0, static_cast<double>(use.cost.messages));
-  const double bytes = use.cost.bytes * slice_bytes / messages;
+  const double bytes = use.cost.bytes * slice_bytes * wire.share / messages;
   const double asked = bytes / (bytes + kUnaskedBytes);  // the part that goes when there is room
   const double hops = flows_one_way ? 2 * asked : use.cost.depth + asked;
   return hops * link.latency_ns + static_cast<double>(use.cost.messages) * link.message_ns;
@@ -145,6 +145,12 @@ const PricedLevel& LevelPrices::level_of(const Usage& usage, size_t index) const
   return usage.levels.size() == 1 ? levels_.back() : levels_[index];
 }
 
+WirePrice LevelPrices::wire_of(const Usage& usage, size_t index,
+                               std::span<const WirePrice> wires) const {
+  if (wires.empty()) return {};
+  return usage.levels.size() == 1 ? wires.back() : wires[index];
+}
+
 uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
   const double published =
       static_cast<double>(usage.cost.published.num) / static_cast<double>(usage.cost.published.den);
@@ -155,12 +161,13 @@ uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
   return static_cast<uint64_t>(std::ceil(std::min(most, std::max(1.0, block_bytes / 64))));
 }
 
-Price LevelPrices::price_of(const Usage& usage, double count_bytes) const {
+Price LevelPrices::price_of(const Usage& usage, double count_bytes,
+                            std::span<const WirePrice> wires) const {
   const uint64_t slices = slices_of(usage, count_bytes);
   if (!usage.lane_levels.empty() && slices > 1) {
     Price best{.ns = std::numeric_limits<double>::infinity()};
     for (uint64_t far = 1; far <= slices; far *= 2) {
-      const double ns = price_in_lanes(usage, count_bytes, far);
+      const double ns = price_in_lanes(usage, count_bytes, far, wires);
       if (ns < best.ns) best = {ns, far};
     }
     if (best.far_slices > 0) return best;
@@ -169,7 +176,8 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes) const {
   for (size_t i = 0; i < usage.levels.size(); ++i) {
     const PricedLevel& level = level_of(usage, i);
     const LevelUse& use = usage.levels[i];
-    price.ns += predict_ns(use, level.link, count_bytes);
+    const WirePrice wire = wire_of(usage, i, wires);
+    price.ns += predict_ns(use, level.link, count_bytes, wire);
     if (level.maps) {
       // Calls in a row overlap where nobody answers.
       const bool overlaps = usage.flows_one_way && level.link.one_way_ns > 0;
@@ -178,14 +186,15 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes) const {
     }
     const auto more = static_cast<double>(slices - 1);
     price.ns += more * waits_ns(use, level.link, count_bytes / static_cast<double>(slices),
-                                usage.flows_one_way);
+                                usage.flows_one_way, wire);
   }
   return price;
 }
 
 // The first slice goes through all lanes; each of the others is as much later as the slowest of
 // them: a lane between hosts, what they move, or the rank, which does all lanes within its host.
-double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices) const {
+double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices,
+                                   std::span<const WirePrice> wires) const {
   const double slice_bytes = count_bytes / static_cast<double>(slices);
   std::vector<double> lanes(usage.levels.size(), 0);  // by innermost level
   for (const size_t level : usage.lane_levels) {
@@ -195,7 +204,8 @@ double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint6
   for (size_t i = usage.levels.size(); i-- > 0;) {
     const LevelUse& use = usage.levels[i];
     const PricedLevel& level = level_of(usage, i);
-    const double once = predict_ns(use, level.link, slice_bytes);
+    const WirePrice wire = wire_of(usage, i, wires);
+    const double once = predict_ns(use, level.link, slice_bytes, wire);
     first += once;
     if (level.maps) {
       near += once - use.cost.depth * level.link.latency_ns;
@@ -204,7 +214,7 @@ double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint6
     const double busy = once - use.cost.depth * level.link.latency_ns;
     slowest = std::max(slowest, busy);
     // With the levels further out that have no lane of their own.
-    lane += std::max(busy, waits_ns(use, level.link, slice_bytes, usage.flows_one_way));
+    lane += std::max(busy, waits_ns(use, level.link, slice_bytes, usage.flows_one_way, wire));
     memory += use.cost.bytes * slice_bytes;
     if (lanes[i] == 0) continue;
     slowest = std::max(slowest, lane / lanes[i]);

@@ -18,6 +18,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -72,7 +73,9 @@ class LevelPrices {
   void set_slicing(const Slicing& slicing) { slicing_ = slicing; }
   /// Of a plan whose lanes all have short slices.
   uint64_t slices_of(const Usage& usage, double count_bytes) const;
-  Price price_of(const Usage& usage, double count_bytes) const;
+  /// `wires`: by level, where some encode their messages; else empty.
+  Price price_of(const Usage& usage, double count_bytes,
+                 std::span<const WirePrice> wires = {}) const;
   /// Nanoseconds of one call.
   double price(const Usage& usage, double count_bytes) const {
     return price_of(usage, count_bytes).ns;
@@ -99,7 +102,9 @@ class LevelPrices {
                   const schedule::Parameters& parameters) const;
   Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
   const PricedLevel& level_of(const Usage& usage, size_t index) const;
-  double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices) const;
+  WirePrice wire_of(const Usage& usage, size_t index, std::span<const WirePrice> wires) const;
+  double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices,
+                        std::span<const WirePrice> wires) const;
   size_t node_below(size_t level, int rank) const;
   std::vector<double> links_below(
       size_t level, const std::vector<std::vector<schedule::RankTraffic>>& traffic) const;

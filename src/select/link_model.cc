@@ -23,14 +23,16 @@ double predict_ns(const schedule::Cost& cost, const LinkModel& link, double coun
   return predict_ns(LevelUse{level_cost(cost), 0}, link, count_bytes);
 }
 
-double predict_ns(const LevelUse& use, const LinkModel& link, double count_bytes) {
+double predict_ns(const LevelUse& use, const LinkModel& link, double count_bytes,
+                  const WirePrice& wire) {
   const schedule::LevelCost& cost = use.cost;
   const double measured = link.rates.empty() || cost.moved <= 0
                               ? 1
                               : rate_at(link.rates, cost.moved * count_bytes).staged_ns_per_byte /
                                     link.moved_ns_per_byte;
   return cost.depth * link.latency_ns + cost.messages * link.message_ns +
-         (std::max(cost.bytes * link.wire_ns_per_byte, use.links_ns_per_byte) +
+         (std::max(cost.bytes * link.wire_ns_per_byte, use.links_ns_per_byte) * wire.share +
+          cost.bytes * wire.ns_per_byte +
           std::max(cost.moved * link.moved_ns_per_byte, cost.work * link.work_ns_per_byte) *
               measured) *
              count_bytes;

@@ -21,10 +21,17 @@ struct LevelUse {
   double links_ns_per_byte = 0;
 };
 
+/// How the messages of a level are encoded.
+struct WirePrice {
+  double share = 1;        // of the bytes cross
+  double ns_per_byte = 0;  // of elements, to encode and decode them by a core of the busiest rank
+};
+
 /// How long a call of `count_bytes` takes.
 double predict_ns(const schedule::Cost& cost, const LinkModel& link, double count_bytes);
 /// The part of it that one level takes.
-double predict_ns(const LevelUse& use, const LinkModel& link, double count_bytes);
+double predict_ns(const LevelUse& use, const LinkModel& link, double count_bytes,
+                  const WirePrice& wire = {});
 
 /// Of one level.
 schedule::LevelCost level_cost(const schedule::Cost& cost);

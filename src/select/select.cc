@@ -111,10 +111,18 @@ std::string reasons(const std::vector<Candidate>& candidates, const Query& query
 // the least, and the fewest of those.
 void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes) {
   const schedule::Algorithm& algorithm = *candidate.algorithm;
+  bool encodes = false;
   const auto price = [&](const schedule::Parameters& parameters) {
-    return query.prices->price_of(query.prices->usage_of(algorithm, parameters), bytes);
+    const Usage& usage = query.prices->usage_of(algorithm, parameters);
+    const Price exact = query.prices->price_of(usage, bytes);
+    encodes = false;
+    if (query.wires.empty()) return exact;
+    const Price encoded = query.prices->price_of(usage, bytes, query.wires);
+    encodes = query.must_encode || encoded.ns < exact.ns;
+    return encodes ? encoded : exact;
   };
   Price best = price(candidate.parameters);
+  candidate.encodes = encodes;
   schedule::Parameters tried = candidate.parameters;
   tried.lanes = algorithm.max_lanes;
   const bool chooses =
@@ -124,6 +132,7 @@ void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes)
     const Price other = price(tried);
     if (other.ns >= best.ns) continue;
     best = other;
+    candidate.encodes = encodes;
     candidate.parameters.lanes = tried.lanes;
   }
   candidate.predicted_ns = best.ns;

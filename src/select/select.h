@@ -38,6 +38,10 @@ struct Query {
   std::string_view forced;        // "ring", "ring:2" (lanes); empty: choose
   std::string_view forced_by;     // for messages: "TUTTI_ALGORITHM"
   LevelPrices* prices = nullptr;  // of the group
+  // By level of the prices, where the messages of some may be encoded. A candidate is priced both
+  // ways and takes the cheaper one, unless it must encode.
+  std::vector<WirePrice> wires = {};
+  bool must_encode = false;
   Limits limits;
 };
 
@@ -51,6 +55,7 @@ struct Candidate {
   // have fitted; but how they travel is an affair of each host, and all ranks must choose alike.
   bool overflows = false;
   uint64_t far_slices = 0;  // Price
+  bool encodes = false;
 };
 
 /// Best first; those that may not run last.

@@ -52,24 +52,43 @@ void ClockMachine::group_lengths() {
   for (size_t i = 0; i < plan_.ops.size(); ++i) {
     const Op& op = plan_.ops[i];
     if (op.code != OpCode::kStreamSend && op.code != OpCode::kStreamReceive) continue;
-    std::map<uint64_t, uint32_t> counts;
+    std::map<std::pair<uint64_t, uint8_t>, uint32_t> counts;
     for (uint32_t k = 0; k < uint32_t{op.source_count} + op.target_count; ++k) {
-      ++counts[plan_.lengths[op.lengths + k]];
+      ++counts[{plan_.lengths[op.lengths + k], plan_.operands[op.operands + k].encoding}];
     }
-    for (const auto& [length, count] : counts) runs_[i].push_back({length, count});
+    for (const auto& [kind, count] : counts) {
+      runs_[i].push_back({kind.first, kind.second, count});
+    }
   }
 }
 
-double ClockMachine::piece_bytes(const Position& at, uint64_t length) const {
+double ClockMachine::piece_bytes(const Position& at, uint64_t length, uint8_t encoding) const {
   const uint64_t elements = plan::slices_of(plan_, at.lane) == 1
                                 ? length
                                 : plan::piece_of(plan_, at.lane, at.slice, length).length;
-  return static_cast<double>(elements * plan_.element_bytes);
+  return static_cast<double>(plan::bytes_of(plan_, encoding, elements));
+}
+
+// Beside what it moves: every encoded source is decoded, every encoded target is encoded, and
+// decoded where others get the value.
+double ClockMachine::coding_ns(const Position& at, const Op& op) const {
+  if (!op.is_encoded) return 0;
+  double of_one = 0;
+  for (uint32_t i = 0; i < uint32_t{op.target_count} + op.source_count; ++i) {
+    const uint8_t encoding = plan_.operands[op.operands + i].encoding;
+    if (encoding == 0) continue;
+    const codecs::CodecTimes& times = plan_.codecs[encoding - 1].family->times;
+    const bool is_target = i < op.target_count;
+    of_one += is_target ? times.encode_ns : times.decode_ns;
+    if (is_target && op.target_count > 1) of_one += times.decode_ns;
+  }
+  return of_one * piece_bytes(at, op.length, 0) / plan_.element_bytes;
 }
 
 double ClockMachine::message_bytes(const Position& at, uint32_t op) const {
   double bytes = 0;
-  for (const LengthRun& run : runs_[op]) bytes += run.count * piece_bytes(at, run.length);
+  for (const LengthRun& run : runs_[op])
+    bytes += run.count * piece_bytes(at, run.length, run.encoding);
   return bytes;
 }
 
@@ -144,10 +163,11 @@ Answer ClockMachine::move(const Position& at, const Op& op) {
     return Answer::kGoOn;
   }
   if (!may_act()) return Answer::kNotYet;
-  const double bytes = piece_bytes(at, op.length);
+  const double bytes = piece_bytes(at, op.length, 0);
   if (bytes == 0) return Answer::kGoOn;
   count_peers(op, bytes);
   const double copied = bytes * (op.target_count + op.source_count) / 2;
+  work(coding_ns(at, op));
   const Time begin = clock_;
   if (simulation_.wires().shares_medium(actor_)) {
     copies_ = true;
@@ -164,7 +184,7 @@ Answer ClockMachine::move(const Position& at, const Op& op) {
 
 Answer ClockMachine::read(const Position& at, const Op& op) {
   if (!may_act()) return Answer::kNotYet;
-  const double bytes = piece_bytes(at, op.length);
+  const double bytes = piece_bytes(at, op.length, 0);
   if (bytes == 0) return Answer::kGoOn;
   count_peers(op, bytes);
   const Time begin = clock_;

@@ -107,6 +107,7 @@ class ClockMachine {
   /// Blocks of equal length.
   struct LengthRun {
     uint64_t length;
+    uint8_t encoding;
     uint32_t count;
   };
 
@@ -119,7 +120,8 @@ class ClockMachine {
   void happened(WantKind kind, uint32_t lane, uint32_t ordinal);
   KnownTime self() const { return {clock_, hop_, actor_, clock_, clock_}; }
   void work(double nanoseconds);
-  double piece_bytes(const plan::Position& at, uint64_t length) const;
+  double piece_bytes(const plan::Position& at, uint64_t length, uint8_t encoding) const;
+  double coding_ns(const plan::Position& at, const plan::Op& op) const;
   double message_bytes(const plan::Position& at, uint32_t op) const;
   void count_peers(const plan::Op& op, double bytes);
   void note(SpanKind kind, const plan::Position& at, uint32_t peer, double bytes, Time begin);

@@ -24,6 +24,7 @@ Result<plan::Plan> lower(const Job& job, const group::GroupPointer& group, int r
   wanted.group = group;
   wanted.mode = job.mode;
   wanted.in_place = wanted.hazards_in_place = job.in_place;
+  wanted.wire = job.wire;
   Result<plan::Match> match = plan::match(wanted);
   if (!match.ok()) return match.status();
   return plan::bind(match.value(), job.request, job.tuning);
@@ -86,6 +87,7 @@ class ProgramReader {
       case OpCode::kStreamReceive:
         for (uint32_t i = 0; i < uint32_t{op.source_count} + op.target_count; ++i) {
           add(plan_.lengths[op.lengths + i]);
+          add(plan_.operands[op.operands + i].encoding);
         }
         refer(op.peer, lane_of(op),
               op.code == OpCode::kStreamSend ? ReferenceKind::kSend : ReferenceKind::kReceive);
@@ -115,6 +117,7 @@ class ProgramReader {
       const uint32_t base = plan_.operands[op.operands + i].base;
       const bool is_own = base < plan::register_of(plan::Base::kFixed);
       add(is_own ? 0 : distance(plan::rank_of(base)));
+      add(plan_.operands[op.operands + i].encoding);
     }
   }
 

@@ -27,6 +27,7 @@ struct Job {
   plan::BindRequest request;
   plan::Tuning tuning;
   uint32_t calls = 1;  // one after the other
+  plan::LevelEncodings wire = {};
 };
 
 Result<plan::Plan> lower(const Job& job, const group::GroupPointer& group, int rank);

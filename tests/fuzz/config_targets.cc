@@ -75,6 +75,7 @@ std::string bytes_of(const Config& config, size_t bytes = sizeof(Config)) {
 bool run_config(Bytes input) {
   Structure structure(input, sizeof(size_t), sizeof(size_t));
   structure.point(offsetof(tuttiConfig_t, name));
+  structure.point(offsetof(tuttiConfig_t, wire));
   const auto read = api::read_config(structure.as<tuttiConfig_t>(), {}, "fuzz");
   if (!read.ok()) {
     require(read.status().message().find("fuzz: config: ") == 0, "a refusal says why");
@@ -102,6 +103,10 @@ std::vector<std::string> corpus_config() {
   inputs.push_back(bytes_of(config) + std::string(128, 'n'));
   config.size = sizeof config + 40;
   inputs.push_back(bytes_of(config, config.size) + "of a newer caller");
+  config.wire = kSomewhere;
+  config.size = sizeof config;
+  inputs.push_back(bytes_of(config) + "network:int8_block,region:e3m0");
+  config.wire = nullptr;
   config.least_ctas = 3;
   config.most_ctas = 2;
   config.size = sizeof config;

@@ -15,6 +15,7 @@
 #include "src/exec/arena_map.h"
 #include "src/registry/algorithms.h"
 #include "src/select/select.h"
+#include "src/select/wire_prices.h"
 #include "src/sim/cluster.h"
 #include "src/sim/report.h"
 #include "src/topology/cluster_file.h"
@@ -72,7 +73,8 @@ class Command {
         network_(
             required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
         prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
-                arrange::selection_model(options.costs)) {
+                arrange::selection_model(options.costs)),
+        wire_(required(codecs::parse_wire(options.wire))) {
     if (options.ring_bytes < kLeastRing || options.ring_bytes > kMostRing) {
       throw PerfError("--ring is not from 64K to 1G", perf::kExitUsage);
     }
@@ -151,7 +153,8 @@ class Command {
   static std::string name_of(const select::Candidate& candidate) {
     const uint16_t lanes = candidate.parameters.lanes;
     const std::string name(candidate.algorithm->name);
-    return lanes > 1 ? name + ":" + std::to_string(lanes) : name;
+    return (lanes > 1 ? name + ":" + std::to_string(lanes) : name) +
+           (candidate.encodes ? " encoded" : "");
   }
 
   select::Query query_of(uint64_t count) {
@@ -171,6 +174,8 @@ class Command {
     query.limits = {.sources = types::kMaxSources,
                     .slice_bytes = tuning_.frame_bytes,
                     .frame_bytes = tuning_.region_bytes};
+    query.wires = select::wire_prices(wire_, prices_.levels(), query.element_bytes);
+    query.must_encode = wire_.always;
     return query;
   }
 
@@ -180,6 +185,7 @@ class Command {
     job.parameters = candidate.parameters;
     job.mode = options_.registered ? plan::Mode::kDirect : plan::Mode::kStaged;
     job.in_place = options_.in_place;
+    if (candidate.encodes) job.wire = plan::wire_of(wire_, *network_.group());
     job.request.count = count;
     job.request.type = kType;
     job.request.far_slices = candidate.far_slices;
@@ -273,6 +279,7 @@ class Command {
   sim::Network network_;
   plan::Tuning tuning_;
   select::LevelPrices prices_;
+  const codecs::WireOption wire_;
   mutable bool has_heading_ = false;
 };
 

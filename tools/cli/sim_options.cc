@@ -116,6 +116,10 @@ void add_call(CommandLine& line, SimOptions& options) {
   line.add({"--calls", "N", "one after the other", "1", "The call"}, options.calls, 1, 10'000);
   line.add({"--deterministic", "", "as TUTTI_DETERMINISTIC", "", "The call"},
            options.deterministic);
+  line.add({"--wire", "LEVELS",
+            "as TUTTI_WIRE: levels of the cluster file and codecs, as in network:int8_block", "",
+            "The call"},
+           options.wire);
   line.add({"--in-place", "", "the input is (part of) the output", "", "The call"},
            options.in_place);
   line.add({"--ring", "SIZE", "as TUTTI_RING_BYTES: very many ranks stage very many blocks", "4M",

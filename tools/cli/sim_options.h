@@ -22,6 +22,7 @@ struct SimOptions {
   std::string algorithm;  // "ring:2"; empty: chosen
   int root = 0;
   bool deterministic = false;
+  std::string wire;  // as TUTTI_WIRE
   uint32_t calls = 1;
   bool in_place = false, registered = false;
   uint64_t ring_bytes = 4 << 20;

@@ -11,7 +11,7 @@ from tidy_checks.finding import Finding
 # Folder -> what its files may include directly. Every folder may include itself; every folder that is
 # not in PUBLIC_ONLY may include src/base.
 _BELOW_REGISTRY = [
-    "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
+    "algorithms", "transports", "src/types", "src/codecs", "src/trace", "src/topology", "src/schedule",
     "src/transport", "src/transport/stream", "src/transport/door",
     "src/group", "src/consensus", "src/paths", "src/arrange", "src/health", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
     "src/bootstrap", "src/comm",
@@ -31,7 +31,7 @@ ARROWS = {
     "src/transport/stream": ["src/transport"],
     "src/transport/door": ["src/transport"],
     "src/plan": ["src/schedule", "src/types", "src/group", "src/codecs"],
-    "src/select": ["src/schedule", "src/group", "src/topology"],
+    "src/select": ["src/schedule", "src/group", "src/topology", "src/codecs"],
     "src/diagnosis": ["src/schedule", "src/group", "src/transport", "src/bootstrap", "src/types", "src/trace"],
     "src/exec": ["src/schedule", "src/group", "src/plan", "src/transport", "src/types", "src/trace",
                  "src/diagnosis", "src/codecs"],
@@ -43,7 +43,7 @@ ARROWS = {
     "src/engines": ["src/exec", "src/diagnosis", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
     "src/bootstrap": ["src/transport", "src/transport/door"],
     "src/comm": ["src/types", "src/schedule", "src/group", "src/transport", "src/plan", "src/select", "src/exec",
-                 "src/diagnosis", "src/bootstrap", "src/topology", "src/trace", "src/consensus"],
+                 "src/diagnosis", "src/bootstrap", "src/topology", "src/trace", "src/consensus", "src/codecs"],
     "src/registry": _BELOW_REGISTRY,
     "src/api": ["src/types", "src/codecs", "src/schedule", "src/transport", "src/bootstrap", "src/exec", "src/comm",
                 "src/registry", "src/trace", "include"],
