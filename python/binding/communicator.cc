@@ -65,7 +65,7 @@ tuttiRedOp_t operation_named(const char* name, const char* call) {
          "' is no reduction; op is sum, prod, max, min, avg, bit_and, bit_or or bit_xor");
 }
 
-/// (deterministic, algorithm or None, seconds or None, priority)
+/// (deterministic, algorithm or None, seconds or None, priority, levels that encode or None)
 void read_options(nb::handle options, Call& call) {
   if (options.is_none()) return;
   call.has_options = true;
@@ -77,6 +77,9 @@ void read_options(nb::handle options, Call& call) {
     call.options.timeout_ns = static_cast<uint64_t>(std::llround(seconds * 1e9));
   }
   call.options.priority = nb::cast<int>(options[3]);
+  if (options[4].is_none()) return;
+  call.wire = nb::cast<std::string>(options[4]);
+  call.has_wire = true;
 }
 
 /// The four lists, or None for each, from that place of the tuple on.

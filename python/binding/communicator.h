@@ -62,8 +62,8 @@ void add_edits(nanobind::module_& module, nanobind::class_<Communicator>& commun
 struct Call {
   tuttiCall_t call = TUTTI_CALL_INITIALIZER;
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
-  std::string algorithm;
-  bool has_options = false;
+  std::string algorithm, wire;
+  bool has_options = false, has_wire = false;
   std::vector<size_t> counts[4];  // sent, their offsets, received, their offsets
   Buffer send, recv;
 
@@ -76,6 +76,7 @@ struct Call {
   }
   const tuttiOptions_t* options_or_null() {
     options.algorithm = algorithm.empty() ? nullptr : algorithm.c_str();
+    options.wire = has_wire ? wire.c_str() : nullptr;
     return has_options ? &options : nullptr;
   }
 };

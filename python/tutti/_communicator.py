@@ -13,9 +13,9 @@ NEWCOMER = -1
 _open = weakref.WeakSet()
 
 
-def _options(deterministic, algorithm, timeout, priority):
-    if deterministic or algorithm is not None or timeout is not None or priority:
-        return (deterministic, algorithm, timeout, priority)
+def _options(deterministic, algorithm, timeout, priority, wire=None):
+    if deterministic or algorithm is not None or timeout is not None or priority or wire is not None:
+        return (deterministic, algorithm, timeout, priority, wire)
     return None
 
 
@@ -30,6 +30,8 @@ class Communicator(CommunicatorBase):
                 algorithm       a name such as "ring"; None: the library chooses
                 timeout         seconds after which the call fails, and the communicator with it
                 priority        in the background, higher goes first
+                wire            which levels encode, such as "network:int8_block"; "": none; None:
+                                as TUTTI_WIRE says (docs/slow_links.md)
                 wait            False: the call runs in the background and a Request is returned
     Waiting:  other threads of Python run meanwhile. Ctrl-C, and every other signal whose handler
               raises, ends the wait; the communicator is aborted then.
@@ -83,7 +85,7 @@ class Communicator(CommunicatorBase):
     # ---- collectives ----------------------------------------------------------------------------
 
     def all_reduce(self, send, recv=None, *, op="sum", deterministic=False, algorithm=None,
-                   timeout=None, priority=0, wait=True):
+                   timeout=None, priority=0, wire=None, wait=True):
         """Reduces the arrays of all ranks element by element; every rank gets the result.
 
         `recv` has as many elements as `send`; without it the result replaces `send`. `op` is sum,
@@ -97,11 +99,11 @@ class Communicator(CommunicatorBase):
         [2, 7]
         """
         recv = send if recv is None else recv
-        what = (_ALL_REDUCE, op, 0, _options(deterministic, algorithm, timeout, priority))
+        what = (_ALL_REDUCE, op, 0, _options(deterministic, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
     def all_gather(self, send, recv, *, deterministic=False, algorithm=None, timeout=None,
-                   priority=0, wait=True):
+                   priority=0, wire=None, wait=True):
         """Gathers `send` of every rank on every rank: `recv` has ranks times as many elements, in
         rank order. In place: `send` is this rank's part of `recv`. Returns `recv`.
 
@@ -111,11 +113,11 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)[1]
         [0, 10]
         """
-        what = (_ALL_GATHER, "sum", 0, _options(deterministic, algorithm, timeout, priority))
+        what = (_ALL_GATHER, "sum", 0, _options(deterministic, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
     def reduce_scatter(self, send, recv, *, op="sum", deterministic=False, algorithm=None,
-                       timeout=None, priority=0, wait=True):
+                       timeout=None, priority=0, wire=None, wait=True):
         """Reduces `send` of all ranks; each rank gets its part, in rank order. `send` has ranks times
         as many elements as `recv`. In place: `recv` is this rank's part of `send`. Returns `recv`.
 
@@ -125,11 +127,11 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)
         [[0.0, 2.0], [4.0, 6.0]]
         """
-        what = (_REDUCE_SCATTER, op, 0, _options(deterministic, algorithm, timeout, priority))
+        what = (_REDUCE_SCATTER, op, 0, _options(deterministic, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
     def broadcast(self, send, recv=None, *, root=0, algorithm=None, timeout=None, priority=0,
-                  wait=True):
+                  wire=None, wait=True):
         """Copies `send` of the root to `recv` of every rank; without `recv`, into `send`. Only the
         root reads `send`. Returns the array with the result.
 
@@ -138,10 +140,11 @@ class Communicator(CommunicatorBase):
         [[1], [1]]
         """
         recv = send if recv is None else recv
-        what = (_BROADCAST, "sum", root, _options(False, algorithm, timeout, priority))
+        what = (_BROADCAST, "sum", root, _options(False, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
-    def all_to_all(self, send, recv, *, algorithm=None, timeout=None, priority=0, wait=True):
+    def all_to_all(self, send, recv, *, algorithm=None, timeout=None, priority=0,
+                   wire=None, wait=True):
         """Part r of `send` goes to rank r; part r of `recv` comes from it. Parts are equal, in rank
         order, and both arrays have as many elements. Returns `recv`.
 
@@ -151,11 +154,11 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)
         [[10, 11], [20, 21]]
         """
-        what = (_ALL_TO_ALL, "sum", 0, _options(False, algorithm, timeout, priority))
+        what = (_ALL_TO_ALL, "sum", 0, _options(False, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
     def reduce(self, send, recv=None, *, root=0, op="sum", deterministic=False, algorithm=None,
-               timeout=None, priority=0, wait=True):
+               timeout=None, priority=0, wire=None, wait=True):
         """Reduces `send` of all ranks into `recv` of the root; other ranks need no `recv`. Without
         it the root's result replaces its `send`. Returns the root's result, None elsewhere.
 
@@ -167,11 +170,11 @@ class Communicator(CommunicatorBase):
         [None, [4.0]]
         """
         recv = send if recv is None else recv
-        what = (_REDUCE, op, root, _options(deterministic, algorithm, timeout, priority))
+        what = (_REDUCE, op, root, _options(deterministic, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or (recv if self.rank == root else None)
 
     def gather(self, send, recv=None, *, root=0, algorithm=None, timeout=None, priority=0,
-               wait=True):
+               wire=None, wait=True):
         """Copies `send` of every rank to the root, whose `recv` has ranks times as many elements, in
         rank order. Other ranks need no `recv`. Returns `recv`.
 
@@ -183,10 +186,11 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)[0].tolist()
         [5, 6]
         """
-        what = (_GATHER, "sum", root, _options(False, algorithm, timeout, priority))
+        what = (_GATHER, "sum", root, _options(False, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
-    def scatter(self, send, recv, *, root=0, algorithm=None, timeout=None, priority=0, wait=True):
+    def scatter(self, send, recv, *, root=0, algorithm=None, timeout=None, priority=0,
+                wire=None, wait=True):
         """Part r of the root's `send` goes to `recv` of rank r. Other ranks need no `send`. Returns
         `recv`.
 
@@ -197,7 +201,7 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)
         [[3], [4]]
         """
-        what = (_SCATTER, "sum", root, _options(False, algorithm, timeout, priority))
+        what = (_SCATTER, "sum", root, _options(False, algorithm, timeout, priority, wire))
         return self._submit(what, send, recv, wait) or recv
 
     def barrier(self, *, timeout=None, wait=True):
@@ -212,7 +216,7 @@ class Communicator(CommunicatorBase):
     # ---- collectives with a count for each rank -------------------------------------------------
 
     def all_gather_v(self, send, recv, counts, *, offsets=None, algorithm=None, timeout=None,
-                     priority=0, wait=True):
+                     priority=0, wire=None, wait=True):
         """all_gather() with counts[r] elements from rank r. Every rank passes the same counts.
         `offsets` says where in `recv` each rank's block begins; by default they are packed. Returns
         `recv`.
@@ -224,12 +228,12 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)[0]
         [0, 1, 1]
         """
-        what = (_ALL_GATHER_V, "sum", 0, _options(False, algorithm, timeout, priority),
+        what = (_ALL_GATHER_V, "sum", 0, _options(False, algorithm, timeout, priority, wire),
                 None, None, counts, offsets)
         return self._submit(what, send, recv, wait) or recv
 
     def reduce_scatter_v(self, send, recv, counts, *, op="sum", deterministic=False, algorithm=None,
-                         timeout=None, priority=0, wait=True):
+                         timeout=None, priority=0, wire=None, wait=True):
         """reduce_scatter() in which rank r gets counts[r] elements. Every rank passes the same
         counts; `send` has their sum. Returns `recv`.
 
@@ -240,12 +244,13 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)
         [[0.0], [2.0, 4.0]]
         """
-        what = (_REDUCE_SCATTER_V, op, 0, _options(deterministic, algorithm, timeout, priority),
+        what = (_REDUCE_SCATTER_V, op, 0, _options(deterministic, algorithm, timeout, priority, wire),
                 counts, None, None, None)
         return self._submit(what, send, recv, wait) or recv
 
     def all_to_all_v(self, send, recv, send_counts, recv_counts, *, send_offsets=None,
-                     recv_offsets=None, algorithm=None, timeout=None, priority=0, wait=True):
+                     recv_offsets=None, algorithm=None, timeout=None, priority=0,
+                     wire=None, wait=True):
         """all_to_all() with send_counts[r] elements to rank r and recv_counts[r] from it. What one
         rank sends to another must be what that one expects. Returns `recv`.
 
@@ -259,7 +264,7 @@ class Communicator(CommunicatorBase):
         >>> tutti.run(main, ranks=2)
         [[2], [1, 1]]
         """
-        what = (_ALL_TO_ALL_V, "sum", 0, _options(False, algorithm, timeout, priority),
+        what = (_ALL_TO_ALL_V, "sum", 0, _options(False, algorithm, timeout, priority, wire),
                 send_counts, send_offsets, recv_counts, recv_offsets)
         return self._submit(what, send, recv, wait) or recv
 
