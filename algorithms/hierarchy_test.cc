@@ -100,6 +100,36 @@ TEST(Hierarchy, OfAnAllToAllSendsOneMessageToASibling) {
   for (int i = 0; i < 20; ++i) expect_one_message_to_a_sibling(trees.make(2, 40, 5));
 }
 
+// ZionEX: of 16 hosts with 8 ranks, a rank sends 15 messages to other hosts instead of 120, with the
+// same bytes, since blocks are counted by where they cross.
+TEST(Hierarchy, OfAnAllToAllSends15MessagesBetween16HostsInsteadOf120) {
+  constexpr int kHosts = 16, kRanksOfHost = 8, kRanks = kHosts * kRanksOfHost;
+  std::vector<uint32_t> host_of(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    host_of[static_cast<size_t>(rank)] = static_cast<uint32_t>(rank / kRanksOfHost);
+  }
+  const auto tree = NodeTree::make({host_of, std::vector<uint32_t>(kRanks, 0)}).value();
+  const std::pair<const char*, size_t> expected[] = {{"hierarchical", kHosts - 1},
+                                                     {"pairwise", (kHosts - 1) * kRanksOfHost}};
+  for (const auto& [name, messages] : expected) {
+    const Algorithm& algorithm = *registry::find(Collective::kAllToAll, name);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const Schedule schedule = algorithm.schedule({.ranks = kRanks, .tree = tree}, rank);
+      size_t sent = 0, blocks = 0;
+      for (const Step& step : schedule.steps) {
+        if (step.kind != StepKind::kSend) continue;
+        for (const uint32_t peer : schedule.peers_of(step)) {
+          if (tree->common_level(rank, static_cast<int>(peer)) == 0) continue;
+          ++sent;
+          blocks += schedule.sources_of(step).size();
+        }
+      }
+      EXPECT_EQ(sent, messages) << name << ", rank " << rank;
+      EXPECT_EQ(blocks, size_t{(kHosts - 1) * kRanksOfHost}) << name << ", rank " << rank;
+    }
+  }
+}
+
 // The declared load of a cut is compared: an algorithm that promises less than it sends is refused.
 TEST(Hierarchy, IsRefusedWhereACutCarriesMoreThanDeclared) {
   const Algorithm& flat = *registry::find(Collective::kAllReduce, "circulant");
