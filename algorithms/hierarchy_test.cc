@@ -100,8 +100,8 @@ TEST(Hierarchy, OfAnAllToAllSendsOneMessageToASibling) {
   for (int i = 0; i < 20; ++i) expect_one_message_to_a_sibling(trees.make(2, 40, 5));
 }
 
-// ZionEX: of 16 hosts with 8 ranks, a rank sends 15 messages to other hosts instead of 120, with the
-// same bytes, since blocks are counted by where they cross.
+// ZionEX: of 16 hosts with 8 ranks, a rank sends 15 messages to other hosts instead of 120, with
+// the same bytes, since blocks are counted by where they cross.
 TEST(Hierarchy, OfAnAllToAllSends15MessagesBetween16HostsInsteadOf120) {
   constexpr int kHosts = 16, kRanksOfHost = 8, kRanks = kHosts * kRanksOfHost;
   std::vector<uint32_t> host_of(kRanks);
@@ -121,7 +121,7 @@ TEST(Hierarchy, OfAnAllToAllSends15MessagesBetween16HostsInsteadOf120) {
         for (const uint32_t peer : schedule.peers_of(step)) {
           if (tree->common_level(rank, static_cast<int>(peer)) == 0) continue;
           ++sent;
-          blocks += schedule.sources_of(step).size();
+          blocks += schedule.blocks_of(step).size();
         }
       }
       EXPECT_EQ(sent, messages) << name << ", rank " << rank;

@@ -18,8 +18,8 @@ using testing_support::Member;
 
 constexpr int kRounds = 12;
 
-/// counts[a * ranks + b]: from a to b, equal on all ranks. A third of them are zeros; in some rounds
-/// all of a rank's are.
+/// counts[a * ranks + b]: from a to b, equal on all ranks. A third of them are zeros; in some
+/// rounds all of a rank's are.
 std::vector<size_t> draw_counts(int ranks, int round) {
   std::mt19937 random(static_cast<uint32_t>(round));
   std::vector<size_t> counts(static_cast<size_t>(ranks * ranks));

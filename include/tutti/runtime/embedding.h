@@ -56,8 +56,8 @@ enum class Pooling { kSum, kMean };
 struct EmbeddingSpec {
   TablePlan plan;
   Pooling pooling = Pooling::kSum;
-  tuttiDataType_t forward_wire = tuttiBfloat16;   // float32, bfloat16 or float16
-  tuttiDataType_t backward_wire = tuttiFloat32;   // likewise
+  tuttiDataType_t forward_wire = tuttiBfloat16;  // float32, bfloat16 or float16
+  tuttiDataType_t backward_wire = tuttiFloat32;  // likewise
   bool saturate = false;  // values beyond float16 become its largest; else they are refused
   std::shared_ptr<const RowOptimizer> optimizer;
   /// Makes the store of a shard of this rank: rows of the shard with so many values each. Empty:

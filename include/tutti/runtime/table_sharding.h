@@ -35,14 +35,14 @@ struct EmbeddingTable {
 
 struct TableShardingSpec {
   int ranks = 1;
-  int64_t batch = 1;           // samples of a step, of all ranks together
-  Bytes memory{kNoLimit};      // of a rank, for rows and their state
-  int64_t state_of_row = 1;    // values of the optimizer beside each row: 1 for row-wise Adagrad
-  int64_t column_align = 4;    // every run of columns begins and ends at a multiple of it
-  double memory_rate = 10;     // bytes a nanosecond
-  double link_rate = 10;       // bytes a nanosecond
-  int64_t wire_bytes = 2;      // of a value, forward
-  int64_t wire_bytes_back = 4; // and backward
+  int64_t batch = 1;            // samples of a step, of all ranks together
+  Bytes memory{kNoLimit};       // of a rank, for rows and their state
+  int64_t state_of_row = 1;     // values of the optimizer beside each row: 1 for row-wise Adagrad
+  int64_t column_align = 4;     // every run of columns begins and ends at a multiple of it
+  double memory_rate = 10;      // bytes a nanosecond
+  double link_rate = 10;        // bytes a nanosecond
+  int64_t wire_bytes = 2;       // of a value, forward
+  int64_t wire_bytes_back = 4;  // and backward
 };
 
 /// Rows and columns begin .. end of a table lie on this rank.
@@ -74,8 +74,8 @@ TUTTI_RUNTIME_API TablePlan plan_tables(const std::vector<EmbeddingTable>& table
 /// Throws unless every value of every table has exactly one shard and shards are in their order.
 TUTTI_RUNTIME_API void check_tables(const TablePlan& plan);
 
-/// The same cuts on fewer ranks: rank r's shards go to r % ranks. What EmbeddingTables compute
-/// depends on the cuts alone, so this plan gives the same bits.
+/// The same cuts on fewer ranks: rank r's shards go to r % ranks. The results of
+/// EmbeddingTables depend on the cuts alone, so this plan gives the same bits.
 TUTTI_RUNTIME_API TablePlan on_fewer_ranks(const TablePlan& plan, int ranks);
 
 TUTTI_RUNTIME_API uint64_t fingerprint(const TablePlan& plan);

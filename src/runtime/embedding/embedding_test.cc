@@ -1,6 +1,7 @@
 // Sharded embedding tables: the bits of one process, and the next step's lookups beside the update.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -68,7 +69,7 @@ TestBatch joined(const std::vector<TestBatch>& parts) {
   return all;
 }
 
-/// What a model would give as gradients: a function of the pooled values of each sample alone.
+/// Stands for a model: its gradients are a function of the pooled values of each sample alone.
 std::vector<Rows> gradients_of(const std::vector<Rows>& pooled) {
   std::vector<Rows> gradients = pooled;
   for (Rows& table : gradients) {
@@ -126,7 +127,7 @@ std::vector<Rows> saved(const EmbeddingTables& tables) {
 
 constexpr int kSteps = 5;
 
-/// What this rank's samples got in each step, and its rows at the end.
+/// The values of this rank's samples in each step, and its rows at the end.
 struct Training {
   std::vector<std::vector<Rows>> pooled;
   std::vector<Rows> rows;
@@ -185,9 +186,8 @@ TEST_P(EmbeddingTraining, GivesTheBitsOfOneProcessAlsoAhead) {
   EmbeddingSpec alone = spec;
   alone.plan = on_fewer_ranks(plan, 1);
   Training expected;
-  run_ranks(1, [&](tuttiComm_t comm, int) {
-    expected = train(comm, alone, joined_steps(steps), false);
-  });
+  run_ranks(
+      1, [&](tuttiComm_t comm, int) { expected = train(comm, alone, joined_steps(steps), false); });
   for (const bool ahead : {false, true}) {
     std::vector<Training> found(4);
     run_ranks(4, [&](tuttiComm_t comm, int rank) {
@@ -213,14 +213,15 @@ TEST_P(EmbeddingTraining, GivesTheBitsOfOneProcessAlsoAhead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Runtime, EmbeddingTraining,
-    testing::Combine(testing::Values(Pooling::kSum, Pooling::kMean),
-                     testing::Values(tuttiFloat32, tuttiBfloat16, tuttiFloat16)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param) == Pooling::kSum ? "Sum" : "Mean") +
-             std::to_string(static_cast<int>(std::get<1>(info.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Runtime, EmbeddingTraining,
+                         testing::Combine(testing::Values(Pooling::kSum, Pooling::kMean),
+                                          testing::Values(tuttiFloat32, tuttiBfloat16,
+                                                          tuttiFloat16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) == Pooling::kSum ? "Sum"
+                                                                                       : "Mean") +
+                                  std::to_string(static_cast<int>(std::get<1>(info.param)));
+                         });
 
 // FreeScale's property with whole numbers: a lookup before the update is wrong exactly for bags
 // with rows that both batches touch, and the collision-first order is right for all.
@@ -267,9 +268,8 @@ TEST(RuntimeEmbedding, OnlyBagsThatCollideDifferWithoutTheOrder) {
 TEST(RuntimeEmbedding, WhatIsWaitedForIsTheShareOfRowsThatCollide) {
   TableShardingSpec sharding;
   sharding.ranks = 2;
-  const TablePlan plan =
-      plan_tables({{.name = "t", .rows = 400, .width = 8, .cut = TableCut::kRows, .parts = 2}},
-                  sharding);
+  const TablePlan plan = plan_tables(
+      {{.name = "t", .rows = 400, .width = 8, .cut = TableCut::kRows, .parts = 2}}, sharding);
   run_ranks(2, [&](tuttiComm_t comm, int rank) {
     EmbeddingTables tables(comm, spec_of(plan));
     TestBatch now, then;
@@ -353,7 +353,7 @@ TEST(RuntimeEmbedding, Float16RefusesWhatItCannotCarryOrSaturates) {
   });
 }
 
-// What one rank is refused is refused on all, and the tables go on.
+// A batch that one rank is refused is refused on all, and the tables go on.
 TEST(RuntimeEmbedding, RefusesABatchOnAllRanks) {
   const TablePlan plan = mixed_plan(2);
   run_ranks(2, [&](tuttiComm_t comm, int rank) {
@@ -366,8 +366,9 @@ TEST(RuntimeEmbedding, RefusesABatchOnAllRanks) {
         EXPECT_NE(refusal([&] { tables.forward(bad.bags(), views(pooled)); }).find(said),
                   std::string::npos);
       } else {
-        EXPECT_NE(refusal([&] { tables.forward(good.bags(), views(pooled)); })
-                      .find("the ids of rank 0 were refused"),
+        EXPECT_NE(refusal([&] {
+                    tables.forward(good.bags(), views(pooled));
+                  }).find("the ids of rank 0 were refused"),
                   std::string::npos);
       }
     };

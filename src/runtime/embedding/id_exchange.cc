@@ -28,14 +28,15 @@ void check_bags(const EmbeddingTable& table, const Bags& bags, size_t offsets) {
 }
 
 void check_batch(const TablePlan& plan, std::span<const Bags> bags) {
-  require(bags.size() == plan.tables.size(), bags.size(), " tables of ids for ",
-          plan.tables.size(), " tables; give one a table, with empty bags where there are none");
+  require(bags.size() == plan.tables.size(), bags.size(), " tables of ids for ", plan.tables.size(),
+          " tables; give one a table, with empty bags where there are none");
   for (size_t t = 0; t < bags.size(); ++t) {
     check_bags(plan.tables[t], bags[t], bags[0].offsets.size());
   }
 }
 
-/// What this rank asks of each: for each of its shards the sizes of bags, and then their ids.
+/// The questions of this rank to each: for each of its shards the sizes of bags, and then their
+/// ids.
 std::vector<std::vector<int64_t>> words_to_ranks(const TablePlan& plan, std::span<const Bags> bags,
                                                  BatchIds& batch) {
   std::vector<std::vector<int64_t>> words(at(plan.ranks));

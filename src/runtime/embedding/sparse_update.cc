@@ -179,8 +179,7 @@ void apply_exact(std::span<const RowGradient> gradients, int64_t columns,
   std::sort(sorted.begin(), sorted.end(), [&](const RowGradient& a, const RowGradient& b) {
     if (a.row != b.row) return a.row < b.row;
     if (a.sample != b.sample) return a.sample < b.sample;
-    return a.values != b.values &&
-           std::memcmp(a.values, b.values, at(columns) * sizeof(float)) < 0;
+    return a.values != b.values && std::memcmp(a.values, b.values, at(columns) * sizeof(float)) < 0;
   });
   std::vector<int64_t> rows;
   for (const RowGradient& gradient : sorted) {

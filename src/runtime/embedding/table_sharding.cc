@@ -18,8 +18,8 @@ void check_table(const EmbeddingTable& table) {
           " rows of ", table.width, " values; give 1 or more of each");
   require(std::isfinite(table.pooling) && table.pooling > 0, "table '", table.name, "' has ",
           table.pooling, " ids of a sample; give a number above 0");
-  require(table.parts >= 0 && (table.parts == 0 || table.cut == TableCut::kRows ||
-                               table.cut == TableCut::kColumns),
+  require(table.parts >= 0 &&
+              (table.parts == 0 || table.cut == TableCut::kRows || table.cut == TableCut::kColumns),
           "table '", table.name, "' has ", table.parts,
           " parts; say how it is cut, by rows or by columns, or give 0");
 }
@@ -47,8 +47,8 @@ void price(const EmbeddingTable& table, const TableShardingSpec& spec, TableShar
   const double share = number(shard.rows()) / number(table.rows);
   const double looked_up = number(spec.batch) * table.pooling * share;
   const double row_bytes = looked_up * number(shard.columns() * kValueBytes) * kPasses;
-  const double sent = number(spec.batch) * number(shard.columns()) *
-                      number(spec.wire_bytes + spec.wire_bytes_back);
+  const double sent =
+      number(spec.batch) * number(shard.columns()) * number(spec.wire_bytes + spec.wire_bytes_back);
   const double time = row_bytes / spec.memory_rate + sent / spec.link_rate;
   shard.cost = Nanoseconds(std::max<int64_t>(1, checked_round(time, "the time of a shard")));
 }
@@ -69,15 +69,15 @@ class TableCutter {
     for (size_t t = 0; t < tables_.size(); ++t) {
       const EmbeddingTable& table = tables_[t];
       const int64_t least = table.parts > 0 ? table.parts : least_parts(whole_[t]);
-      const bool may_stay = table.cut == TableCut::kWhole ||
-                            (table.cut == TableCut::kAuto && least == 1);
+      const bool may_stay =
+          table.cut == TableCut::kWhole || (table.cut == TableCut::kAuto && least == 1);
       if (may_stay) {
         shards.push_back(whole_[t]);
         continue;
       }
       const int64_t columns = parts_by_columns(table, least);
-      const bool by_columns = table.cut == TableCut::kColumns ||
-                              (table.cut == TableCut::kAuto && columns > 0);
+      const bool by_columns =
+          table.cut == TableCut::kColumns || (table.cut == TableCut::kAuto && columns > 0);
       if (by_columns) check_columns(table, least, columns);
       append(t, by_columns, by_columns ? columns : parts_by_rows(table, least), shards);
     }
@@ -183,8 +183,8 @@ TablePlan plan_tables(const std::vector<EmbeddingTable>& tables, const TableShar
   problem.bins.assign(at(spec.ranks), WorkBin{kNoLimit, spec.memory.value, 0});
   for (const TableShard& shard : plan.shards) {
     if (shard.memory > spec.memory) {
-      infeasible("a shard of table '", tables[at(shard.table)].name, "' takes ",
-                 shard.memory.value, " bytes, and a rank has ", spec.memory.value,
+      infeasible("a shard of table '", tables[at(shard.table)].name, "' takes ", shard.memory.value,
+                 " bytes, and a rank has ", spec.memory.value,
                  "; cut the table into more parts, or take more ranks");
     }
     WorkItem item;

@@ -108,8 +108,8 @@ TEST(RuntimeTables, RefusesWhatCannotBe) {
   TableShardingSpec wrong = spec_of(2);
   wrong.link_rate = 0;
   EXPECT_REFUSED(plan_tables({{.name = "a"}}, wrong), "more than 0");
-  TablePlan plan = plan_tables({{.name = "a", .rows = 4, .cut = TableCut::kRows, .parts = 2}},
-                               spec_of(2));
+  TablePlan plan =
+      plan_tables({{.name = "a", .rows = 4, .cut = TableCut::kRows, .parts = 2}}, spec_of(2));
   TablePlan broken = plan;
   broken.shards[1].row_begin = 1;
   EXPECT_REFUSED(check_tables(broken), "overlap at row 1");

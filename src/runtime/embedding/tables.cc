@@ -87,7 +87,7 @@ class EmbeddingTables::Impl {
     if (has_failed || next != nullptr) lines.abort();
   }
 
-  /// What fails behind its checks leaves rows that nobody can go on with.
+  /// A call that fails behind its checks leaves rows that nobody can go on with.
   template <class Work>
   void attempt(Work work) {
     try {
@@ -98,7 +98,8 @@ class EmbeddingTables::Impl {
     }
   }
   void expect_whole() const {
-    require(!has_failed, "an earlier call failed in the middle of a step, so rows may be updated in "
+    require(!has_failed,
+            "an earlier call failed in the middle of a step, so rows may be updated in "
             "part; make the tables again, from a checkpoint");
   }
 
@@ -251,8 +252,8 @@ void EmbeddingTables::Impl::split_gradients(std::span<const std::span<const floa
       const float* source = &gradients[at(shard.table)][at(i * width + shard.column_begin)];
       float* target = &batch->at_samples[s][at(i * shard.columns())];
       for (int64_t c = 0; c < shard.columns(); ++c) {
-        target[c] = spec.pooling == Pooling::kMean ? source[c] / static_cast<float>(size)
-                                                   : source[c];
+        target[c] =
+            spec.pooling == Pooling::kMean ? source[c] / static_cast<float>(size) : source[c];
       }
     }
   }
@@ -271,8 +272,8 @@ void EmbeddingTables::Impl::find_collisions() {
       for (int64_t bag = 0; bag < of->ids.arrived[s].bags(); ++bag) {
         const auto ids = of->ids.arrived[s].of(bag);
         if (ids.empty()) continue;
-        const bool collides = std::any_of(ids.begin(), ids.end(),
-                                          [&](int64_t id) { return has(collisions[s], id); });
+        const bool collides =
+            std::any_of(ids.begin(), ids.end(), [&](int64_t id) { return has(collisions[s], id); });
         of->classes.of_shards[s][at(bag)] = collides ? BagClass::kUrgent : BagClass::kBehind;
       }
     }
@@ -288,8 +289,8 @@ void EmbeddingTables::Impl::update(bool collide) {
     for (int64_t bag = 0; bag < bags.bags(); ++bag) {
       for (const int64_t id : bags.of(bag)) {
         if (has(collisions[s], id) != collide) continue;
-        gradients.push_back({id - shard.row_begin, bag,
-                             &batch->at_shards[s][at(bag) * at(shard.columns())]});
+        gradients.push_back(
+            {id - shard.row_begin, bag, &batch->at_shards[s][at(bag) * at(shard.columns())]});
       }
     }
     apply_exact(gradients, shard.columns(), *spec.optimizer, *stores[s]);
@@ -299,7 +300,7 @@ void EmbeddingTables::Impl::update(bool collide) {
 /// One step after the other: every row is updated, and nothing was prefetched.
 void EmbeddingTables::Impl::update_plainly() {
   ValueTransfer all;
-  all.begin(parties(*batch), ValueWay::kToShards, BagClass::kUrgent, backward_wire,
+  all.begin(parties(*batch), {ValueWay::kToShards, BagClass::kUrgent, &backward_wire},
             batch->at_samples, {place.comm});
   counters.urgent += all.sent();
   all.end(batch->at_shards);
@@ -310,16 +311,16 @@ void EmbeddingTables::Impl::update_plainly() {
 /// The rows that collide, and then their bags of the next batch; the other gradients go behind.
 void EmbeddingTables::Impl::update_first() {
   ValueTransfer first;
-  first.begin(parties(*batch), ValueWay::kToShards, BagClass::kUrgent, backward_wire,
+  first.begin(parties(*batch), {ValueWay::kToShards, BagClass::kUrgent, &backward_wire},
               batch->at_samples, lines.urgent);
   counters.urgent += first.sent();
-  late_gradients.begin(parties(*batch), ValueWay::kToShards, BagClass::kBehind, backward_wire,
+  late_gradients.begin(parties(*batch), {ValueWay::kToShards, BagClass::kBehind, &backward_wire},
                        batch->at_samples, lines.behind);
   counters.behind += late_gradients.sent();
   first.end(batch->at_shards);
   update(true);
   look_up(*next, BagClass::kUrgent);
-  early_values.begin(parties(*next), ValueWay::kToSamples, BagClass::kUrgent, forward_wire,
+  early_values.begin(parties(*next), {ValueWay::kToSamples, BagClass::kUrgent, &forward_wire},
                      next->at_shards, lines.urgent);
   counters.urgent += early_values.sent();
   is_updating = true;
@@ -367,7 +368,7 @@ void EmbeddingTables::forward(std::span<const Bags> bags,
   self.make_room(*made);
   self.look_up(*made, BagClass::kUrgent);
   ValueTransfer transfer;
-  transfer.begin(self.parties(*made), ValueWay::kToSamples, BagClass::kUrgent, self.forward_wire,
+  transfer.begin(self.parties(*made), {ValueWay::kToSamples, BagClass::kUrgent, &self.forward_wire},
                  made->at_shards, {self.place.comm});
   transfer.end(made->at_samples);
   self.counters.urgent += transfer.sent();
@@ -390,8 +391,9 @@ void EmbeddingTables::prefetch(std::span<const Bags> bags) {
   self.attempt([&] {
     self.find_collisions();
     self.look_up(*self.next, BagClass::kBehind);
-    self.late_values.begin(self.parties(*self.next), ValueWay::kToSamples, BagClass::kBehind,
-                           self.forward_wire, self.next->at_shards, self.lines.behind);
+    self.late_values.begin(self.parties(*self.next),
+                           {ValueWay::kToSamples, BagClass::kBehind, &self.forward_wire},
+                           self.next->at_shards, self.lines.behind);
     self.counters.behind += self.late_values.sent();
   });
 }

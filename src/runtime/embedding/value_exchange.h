@@ -33,12 +33,19 @@ struct ValueLine {
   int priority = 0;
 };
 
-/// Who takes part in an exchange of values.
+/// Everything that both ends of an exchange of values know.
 struct ValueParties {
   const EmbeddingPlace* place = nullptr;
   const TablePlan* plan = nullptr;
   const BatchIds* ids = nullptr;
   const BagClasses* classes = nullptr;
+};
+
+/// Which values move where, and as what.
+struct ValueMove {
+  ValueWay way = ValueWay::kToSamples;
+  BagClass which = BagClass::kUrgent;
+  const Wire* wire = nullptr;  // outlives the transfer
 };
 
 class ValueTransfer {
@@ -51,8 +58,8 @@ class ValueTransfer {
 
   /// Packs the bags of this class and begins the exchange. Ranks ask each other first where the
   /// wire may refuse values.
-  void begin(const ValueParties& parties, ValueWay way, BagClass which, const Wire& wire,
-             const ShardValues& from, const ValueLine& line);
+  void begin(const ValueParties& parties, const ValueMove& move, const ShardValues& from,
+             const ValueLine& line);
   /// Waits, and writes what has arrived to its rows of `to`, which have the size of all bags.
   void end(ShardValues& to);
   Bytes sent() const { return Bytes(static_cast<int64_t>(send_.size())); }
@@ -62,9 +69,7 @@ class ValueTransfer {
   void submit(const ValueLine& line);
 
   ValueParties parties_;
-  ValueWay way_ = ValueWay::kToSamples;
-  BagClass which_ = BagClass::kEmpty;
-  const Wire* wire_ = nullptr;
+  ValueMove move_;
   tuttiRequest_t request_ = nullptr;
   std::vector<size_t> send_counts_, recv_counts_;  // values to and from each rank
   std::vector<std::byte> send_, recv_;
