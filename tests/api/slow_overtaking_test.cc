@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -52,7 +53,7 @@ class Overtaking {
   /// The chunks that the long call wrote between the making and the end of the short one; -1 where
   /// it had not begun or had ended already.
   int64_t round() {
-    std::fill(target_.begin(), target_.end(), uint8_t{0});
+    std::memset(target_.data(), 0, kLong);
     made_at_ = ended_at_ = 0;
     tuttiRequest_t opened = nullptr, copied = nullptr;
     tuttiCall_t barrier = TUTTI_CALL_INITIALIZER;
@@ -98,8 +99,10 @@ class Overtaking {
   }
 
   size_t written() const {
-    return static_cast<size_t>(std::find(target_.begin(), target_.end(), uint8_t{0}) -
-                               target_.begin());
+    const void* zero = std::memchr(target_.data(), 0, kLong);
+    return zero == nullptr
+               ? kLong
+               : static_cast<size_t>(static_cast<const uint8_t*>(zero) - target_.data());
   }
 
   const bool behind_;
