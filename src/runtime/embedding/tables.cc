@@ -103,6 +103,11 @@ class EmbeddingTables::Impl {
             "part; make the tables again, from a checkpoint");
   }
 
+  void expect_own(int shard) const {
+    require(shard >= 0 && shard < std::ssize(stores) && stores[at(shard)] != nullptr, "shard ",
+            shard, " is not one of this rank's");
+  }
+
   static EmbeddingSpec checked(EmbeddingSpec spec) {
     check_tables(spec.plan);
     require(spec.optimizer != nullptr, "there is no optimizer; give row_sgd() or another one");
@@ -418,16 +423,14 @@ void EmbeddingTables::finish(std::span<const std::span<float>> pooled) {
 }
 
 std::vector<int64_t> EmbeddingTables::collisions(int shard) const {
-  require(shard >= 0 && shard < std::ssize(impl_->stores) && impl_->stores[at(shard)] != nullptr,
-          "shard ", shard, " is not one of this rank's");
+  impl_->expect_own(shard);
   require(impl_->next != nullptr,
           "no batch is prefetched: collisions are known between prefetch() and finish()");
   return impl_->collisions[at(shard)];
 }
 
 RowStore& EmbeddingTables::store(int shard) {
-  require(shard >= 0 && shard < std::ssize(impl_->stores) && impl_->stores[at(shard)] != nullptr,
-          "shard ", shard, " is not one of this rank's");
+  impl_->expect_own(shard);
   return *impl_->stores[at(shard)];
 }
 
