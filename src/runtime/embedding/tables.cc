@@ -164,7 +164,7 @@ class EmbeddingTables::Impl {
   void update_rest();
 
   EmbeddingSpec spec;
-  Wire forward_wire, backward_wire;
+  EmbeddingWire forward_wire, backward_wire;
   EmbeddingPlace place;
   std::vector<std::shared_ptr<RowStore>> stores;  // by shard; null where it is another rank's
   std::unique_ptr<Batch> batch, next;             // looked up; prefetched

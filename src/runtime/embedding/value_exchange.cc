@@ -47,7 +47,7 @@ void ValueTransfer::begin(const ValueParties& parties, const ValueMove& move,
                           const ShardValues& from, const ValueLine& line) {
   parties_ = parties;
   move_ = move;
-  const Wire& wire = *move.wire;
+  const EmbeddingWire& wire = *move.wire;
   send_counts_.clear();
   recv_counts_.clear();
   const auto chosen = [&](BagClass own) { return own == move_.which; };

@@ -45,7 +45,7 @@ struct ValueParties {
 struct ValueMove {
   ValueWay way = ValueWay::kToSamples;
   BagClass which = BagClass::kUrgent;
-  const Wire* wire = nullptr;  // outlives the transfer
+  const EmbeddingWire* wire = nullptr;  // outlives the transfer
 };
 
 class ValueTransfer {

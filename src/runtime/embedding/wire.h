@@ -13,9 +13,9 @@
 
 namespace tutti::runtime {
 
-class Wire {
+class EmbeddingWire {
  public:
-  Wire(tuttiDataType_t type, bool saturate, std::string_view way) : type_(type) {
+  EmbeddingWire(tuttiDataType_t type, bool saturate, std::string_view way) : type_(type) {
     require(type == tuttiFloat32 || Halves::has(type), "the ", way, " wire has type ",
             static_cast<int>(type),
             "; values are fp32, so give tuttiFloat32, tuttiBfloat16 or tuttiFloat16");
