@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/runtime/crew_test.h"
+#include "src/runtime/halves.h"
 #include "tutti/runtime/communicators.h"
 #include "tutti/runtime/exchange.h"
 #include "tutti/runtime/expert_moves.h"
@@ -327,6 +328,53 @@ TEST(RuntimeTokenDispatcher, GradientsGoTheSameWaysWithoutAnExchangeOfCounts) {
   }
 }
 
+/// Small whole numbers, which both types of 16 bits have exactly.
+std::vector<std::byte> halves_of(tuttiDataType_t type, const std::vector<float>& values) {
+  std::vector<std::byte> bytes(2 * values.size());
+  Halves(type).write(values, bytes.data());
+  return bytes;
+}
+
+// Rows of 16 bits, there and back and back again: with small whole numbers those of float.
+TEST(RuntimeTokenDispatcher, RowsOf16BitsGoTheSameWays) {
+  constexpr int kExperts = 4, kWidth = 3, kK = 2, kTokens = 5;
+  for (const tuttiDataType_t type : {tuttiBfloat16, tuttiFloat16}) {
+    for (const auto& [etp, ep] : {std::pair(1, 2), std::pair(2, 2)}) {
+      run_ranks(etp * ep, [&](tuttiComm_t comm, int rank) {
+        Communicators cache(comm);
+        const Mesh mesh({{"etp", etp}, {"ep", ep}});
+        using Names = std::vector<std::string>;
+        TokenDispatcher layer({cache.of(mesh, Names{"etp", "ep"}), cache.of(mesh, Names{"ep"}),
+                               cache.of(mesh, Names{"etp"})},
+                              kExperts, kWidth, type);
+        std::mt19937 dice(unsigned(rank) + 3);
+        layer.prepare(random_topk(dice, kTokens, kK, kExperts), kK);
+        std::vector<float> x(kTokens * kWidth), weights(kTokens * kK, 2), of_weights(kTokens * kK);
+        for (size_t i = 0; i < x.size(); ++i) x[i] = float(i % 7) - 3;
+        std::vector<std::byte> out(2 * x.size()), gradients(2 * x.size());
+        const std::vector<std::byte> halves = halves_of(type, x);
+        // Every expert gives its rows back, so that each part of it adds them once.
+        layer.dispatch(halves);
+        layer.combine(weights, out);
+        std::vector<float> expected(x);
+        for (float& v : expected) v *= float(2 * kK * etp);
+        EXPECT_EQ(out, halves_of(type, expected));
+        layer.dispatch_gradients(halves, weights, of_weights);
+        layer.combine_gradients(gradients);
+        EXPECT_EQ(gradients, halves_of(type, expected));
+        for (size_t slot = 0; slot < weights.size(); ++slot) {
+          float dot = 0;
+          for (size_t w = 0; w < kWidth; ++w) {
+            const float value = x[slot / kK * kWidth + w];
+            dot += value * value * float(etp);
+          }
+          EXPECT_EQ(of_weights[slot], dot);
+        }
+      });
+    }
+  }
+}
+
 TEST(RuntimeRowDispatch, RefusesTheIndexOfAnotherMicroBatch) {
   run_ranks(2, [](tuttiComm_t comm, int) {
     const RankSet all[] = {RankSet::range(0, 2)};
@@ -358,7 +406,10 @@ TEST(RuntimeTokenDispatcher, RefusesGroupsAndSizesThatDoNotFit) {
     EXPECT_REFUSED(layer.dispatch_gradients(x, x, x), "combine() comes before");
     EXPECT_REFUSED(layer.combine(x, x), "dispatch() comes before");
     layer.prepare(Ids{0, 1}, 1);
-    EXPECT_REFUSED(layer.dispatch(std::span(x).first(3)), "3 floats for 2 tokens");
+    EXPECT_REFUSED(layer.dispatch(std::span(x).first(3)), "12 bytes for 2 tokens");
+    EXPECT_REFUSED(TokenDispatcher({comm, comm, self}, 4, 2, tuttiInt32), "not as type");
+    TokenDispatcher halves({comm, comm, self}, 4, 2, tuttiBfloat16);
+    EXPECT_REFUSED(halves.dispatch(x), "pass their bytes");
   });
 }
 
