@@ -105,7 +105,7 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
 tuttiResult_t timed(const tuttiCall_t& call, const Target& target) {
   if (target.stream.kind != tuttiStreamBlocking || in_group()) return dispatch(call, target);
   struct Ended {
-    comm::Completion& completion;
+    operation::Completion& completion;
     ~Ended() { completion.finish({}); }
   };
   const Ended ended{**target.handle};
@@ -195,9 +195,7 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
     wanted.timeout_ns = known.timeout_ns;
   }
   // Not for a call to undo: TUTTI_DETERMINISTIC is what every rank was started with.
-  wanted.deterministic = wanted.deterministic || comm->communicator->is_deterministic();
-  if (Status status = comm->communicator->check_algorithm(wanted); !status.ok()) return status;
-  return wanted;
+  return comm->communicator->accept(wanted);
 }
 
 }  // namespace tutti::api

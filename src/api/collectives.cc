@@ -3,7 +3,8 @@
 
 #include "src/api/call.h"
 #include "src/api/caught.h"
-#include "src/api/device_call.h"
+#include "src/api/device.h"
+#include "src/operation/collective_operation.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::api {
@@ -83,8 +84,8 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
     return run_nothing(comm);
   const bool is_blocking = stream.kind == tuttiStreamBlocking && !may_have_device_memory();
   if (is_blocking && !in_group()) [[likely]]
-    return run_now(comm, request);
-  return submit(comm, request, stream, handle);
+    return run_now(comm, [&] { return comm->communicator->collectives().run(request); });
+  return submit(comm, operation::CollectiveOperation(*comm->communicator, request), stream, handle);
 }
 
 // The rest of the way is that of any other.
@@ -139,7 +140,7 @@ Status check_operation(tuttiComm_t comm, const Request& request, tuttiStream_t s
 
 Status take_scaled(tuttiComm_t comm, int op, Request& request, comm::Extras& extras) {
   if (Status status = check_handle(comm); !status.ok()) return status;
-  const Operation* operation = comm->operations.find(op);
+  const ScaledSum* const operation = comm->scaled_sums.find(op);
   if (operation == nullptr) {
     return wrong(request,
                  "unknown reduction operation " + std::to_string(op) + " of this communicator");

@@ -5,6 +5,8 @@
 
 #include "src/api/handle.h"
 #include "src/base/caught.h"
+#include "src/operation/collective_operation.h"
+#include "src/operation/driver.h"
 
 namespace tutti::api {
 namespace {
@@ -15,15 +17,13 @@ constexpr uint32_t kSpins = 100;
 
 // The ranks of one process leave in one thread, so they advance together.
 void leave_together(const Lounge::Ranks& ranks, const std::function<bool()>& wanted) {
-  auto completion = std::make_shared<comm::Completion>();
-  comm::Driver driver;
+  auto completion = std::make_shared<operation::Completion>();
+  operation::Driver driver;
   for (const auto& rank : ranks) {
     if (!rank->begin_leaving(kLeaveNs, wanted)) continue;
-    comm::Task task;
-    task.communicator = rank.get();
-    comm::Request barrier;
-    barrier.collective = schedule::Collective::kBarrier;
-    task.work = barrier;
+    operation::Task task;
+    const comm::Request barrier{.collective = schedule::Collective::kBarrier};
+    task.operation = std::make_unique<operation::CollectiveOperation>(*rank, barrier);
     task.stream.completion = completion;
     task.announce();
     driver.add(std::move(task));
@@ -53,7 +53,7 @@ Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
   attempt([&] {
     GroupInUse& group = groups_[communicator];
     // Its destroy is over: an abort that comes later is none of those who leave for it.
-    if (group.in_use > 1) rank->heed_abort(nullptr);
+    if (group.in_use > 1) rank->failures().heed_abort(nullptr);
     group.parked.push_back(std::move(rank));
   });
   return take_if_complete(communicator);
@@ -88,7 +88,7 @@ Status close_windows_of(comm::Communicator& rank) {
 
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
               const std::function<bool()>& wanted) {
-  rank->close_to_graphs();
+  rank->streams().close_to_graphs();
   (void)drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
@@ -104,9 +104,10 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
 }
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
-  rank->close_to_graphs();
+  rank->streams().close_to_graphs();
   (void)drain(*rank);
-  rank->abort();  // it may have been idle: nobody in a window is waited for as by a destroy
+  rank->failures()
+      .abort();  // it may have been idle: nobody in a window is waited for as by a destroy
   attempt([&] { rank->give_up(); });
   Status closed = close_windows_of(*rank);
   const uint64_t communicator = rank->id();

@@ -205,7 +205,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   edit.process = process.value();
   edit.parent = call.comm->communicator.get();
   edit.handle = call.comm;
-  edit.roster = edit.parent->roster();
+  edit.roster = edit.parent->membership().roster();
   edit.config = config.value();
   edit.blocking = call.comm->config.blocking;  // there may be no other communicator to ask
   edit.needs_health = !is_revoked(*call.comm);
@@ -244,7 +244,7 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
     return refuse(call.comm, ready);
   }
   // Whatever the caller has current: one thread may have ranks on several devices.
-  const exec::StreamPlace& place = edit.parent->device_place();
+  const exec::StreamPlace& place = edit.parent->streams().place();
   if (place.context != nullptr) making.device = place;
   making.blocking = edit.blocking;
   making.parent = call.comm;
@@ -330,7 +330,7 @@ Status get_unique_id(tuttiComm_t comm, tuttiUniqueId* id) {
       bootstrap::create_unique_id(*process.value()->env().config, process_environment());
   if (!made.ok()) return made.status();
   bootstrap::UniqueId named = made.value();
-  Result<std::shared_ptr<comm::GroupHistory>> history = comm->communicator->history();
+  Result<std::shared_ptr<comm::GroupHistory>> history = comm->communicator->standing().history();
   if (!history.ok()) return history.status();
   const comm::GroupHistory& known = *history.value();
   const comm::RankAddress& own = known.place(known.self());

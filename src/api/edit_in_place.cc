@@ -121,11 +121,13 @@ void count_changes(const comm::LinkChanges& changes, tuttiEditReport_t& report) 
 class EditAttempts {
  public:
   EditAttempts(const EditInPlace& edit, const Patience& patience)
-      : edit_(edit), patience_(patience), before_(edit.handle->communicator->standing_members()) {}
+      : edit_(edit),
+        patience_(patience),
+        before_(edit.handle->communicator->standing().members()) {}
 
   Status run() {
     comm::Communicator& parent = *edit_.handle->communicator;
-    Result<std::shared_ptr<comm::GroupHistory>> history = parent.history();
+    Result<std::shared_ptr<comm::GroupHistory>> history = parent.standing().history();
     if (!history.ok()) return history.status();
     history_ = std::move(history).value();
     if (history_->rank() < 0) {
@@ -217,7 +219,7 @@ class EditAttempts {
                                   std::to_string(history_->rank()) + " of " +
                                   std::to_string(history_->ranks()) +
                                   ", without links: edit it again, or destroy it");
-    parent.abort(reason);
+    parent.failures().abort(reason);
     parent.give_up();
     return reason;
   }
@@ -277,7 +279,7 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
   }
   // An edit that can be refused at once leaves everything as it is.
   if (ready.ok()) {
-    const consensus::View present{0, {}, comm->communicator->standing_members(), {}};
+    const consensus::View present{0, {}, comm->communicator->standing().members(), {}};
     const auto wish = comm::wish_of(edit.plan, present);
     if (!wish.ok()) {
       ready = Status(wish.status().code(),
@@ -393,7 +395,7 @@ Status get_epoch(tuttiComm_t comm, uint32_t* epoch) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   if (epoch == nullptr) return Status::invalid_argument("tuttiCommGetEpoch: epoch is null");
-  *epoch = comm->communicator->standing_epoch();
+  *epoch = comm->communicator->standing().epoch();
   return {};
 }
 
@@ -401,7 +403,7 @@ Status get_member_id(tuttiComm_t comm, int rank, tuttiMemberId* id) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   if (id == nullptr) return Status::invalid_argument("tuttiCommGetMemberId: id is null");
-  const std::vector<MemberId> members = comm->communicator->standing_members();
+  const std::vector<MemberId> members = comm->communicator->standing().members();
   if (rank < 0 || static_cast<size_t>(rank) >= members.size()) {
     return Status::invalid_argument("tuttiCommGetMemberId: " + std::to_string(rank) +
                                     " is no rank of " + std::to_string(members.size()));

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/device_call.h"
+#include "src/api/device.h"
 #include "src/base/caught.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"

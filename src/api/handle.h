@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,12 +18,12 @@
 #include "include/tutti/tutti.h"
 #include "src/api/config.h"
 #include "src/api/departure.h"
-#include "src/api/operations.h"
 #include "src/api/presence.h"
+#include "src/api/scaled_sums.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/comm/communicator.h"
-#include "src/comm/engine.h"
+#include "src/operation/engine.h"
 
 namespace tutti::api {
 
@@ -49,7 +50,7 @@ struct tuttiComm {
   std::mutex error_mutex;
   tutti::Status last_error;  // under error_mutex; of the threads that call, never of a worker
   tutti::api::CommConfig config;
-  tutti::api::Operations operations;
+  tutti::api::ScaledSums scaled_sums;
   tutti::api::Lounge* lounge = nullptr;  // of its process
   // Why it was not made; or a child this rank is no member of, then under error_mutex.
   tutti::Status failure;
@@ -69,7 +70,8 @@ struct tuttiRequest {
   static constexpr uint32_t kInherited = 0x666f726b;  // as CommState::kInherited
 
   std::atomic<uint32_t> state{0};
-  std::shared_ptr<tutti::comm::Completion> completion = std::make_shared<tutti::comm::Completion>();
+  std::shared_ptr<tutti::operation::Completion> completion =
+      std::make_shared<tutti::operation::Completion>();
 };
 
 /// One rank's handle of a window; its shell stays, as a communicator's does.
@@ -82,7 +84,7 @@ namespace tutti::api {
 
 /// The handle of a HOST stream.
 struct HostStream {
-  std::shared_ptr<comm::Completion> completion = std::make_shared<comm::Completion>();
+  std::shared_ptr<operation::Completion> completion = std::make_shared<operation::Completion>();
   bool inherited = false;  // as CommState::kInherited
 };
 
@@ -145,5 +147,26 @@ Status check_can_wait(const char* call);
 
 /// Until nothing queued or running on the communicator is left. In a callback: only if that is so.
 [[nodiscard]] Status drain(const comm::Communicator& communicator);
+
+/// Runs `work` in this thread, behind all that is queued, and returns its outcome. An exception
+/// becomes the communicator's failure.
+template <class Work>
+[[gnu::always_inline]] inline Status run_behind(comm::Communicator& communicator,
+                                                const Work& work) {
+  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]] {
+    if (Status status = drain(communicator); !status.ok()) return status;
+  }
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return communicator.end_after(error);
+  }
+}
+/// The same, and reported.
+template <class Work>
+[[gnu::always_inline]] inline tuttiResult_t run_now(tuttiComm_t comm, const Work& work) {
+  const Status status = run_behind(*comm->communicator, work);
+  return status.ok() ? tuttiSuccess : report(comm, status);
+}
 
 }  // namespace tutti::api

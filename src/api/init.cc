@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/api/caught.h"
-#include "src/api/device_call.h"
+#include "src/api/device.h"
 #include "src/api/events.h"
 #include "src/api/found.h"
 #include "src/api/hand_out.h"

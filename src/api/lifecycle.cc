@@ -8,6 +8,8 @@
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/base/clock.h"
+#include "src/operation/collective_operation.h"
+#include "src/operation/transfer_operation.h"
 
 namespace tutti::api {
 namespace {
@@ -40,7 +42,8 @@ bool claim(tuttiComm_t comm, CommState from, bool abort) {
 /// Soon ends everything that the communicator's worker waits for, operations included.
 void interrupt_busy(tuttiComm_t comm) {
   const Visitor visitor = visit(comm);
-  if (comm->state.load(std::memory_order_seq_cst) == CommState::kBusy) comm->communicator->abort();
+  if (comm->state.load(std::memory_order_seq_cst) == CommState::kBusy)
+    comm->communicator->failures().abort();
 }
 
 Status in_progress() { return Status(Code::kInProgress, "the communicator is being ended"); }
@@ -140,7 +143,7 @@ Status revoke(tuttiComm_t comm, int flags) {
                                        " revoked the communicator");
   CommState alive = CommState::kAlive;
   if (!comm->state.compare_exchange_strong(alive, CommState::kRevoked)) return check_handle(comm);
-  communicator.abort(std::move(reason));
+  communicator.failures().abort(std::move(reason));
   comm->presence.wait_for_others();
   (void)drain(communicator);
   communicator.give_up();
@@ -226,7 +229,13 @@ Result<Named> collective_named(const char* name) {
 // A v-collective is asked for with equal shares, of which its choice depends on the longest only.
 std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types::DataType type) {
   if (named.is_send || named.is_receive) {
-    return comm->communicator->explain_transfer(named.is_send, count, type);
+    comm::Communicator& communicator = *comm->communicator;
+    exec::Transfer transfer;  // with the next rank, if there is one
+    transfer.peer = static_cast<uint32_t>((communicator.rank() + 1) % communicator.ranks());
+    transfer.is_send = named.is_send;
+    transfer.bytes = count * types::size_of(type);
+    transfer.type = type;
+    return operation::TransferOperation(communicator, transfer, nullptr).explain();
   }
   comm::Request request;
   request.collective = named.collective;
@@ -236,14 +245,17 @@ std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types:
   request.send = &kSend;
   request.recv = const_cast<char*>(&kRecv);
   request.count = count;
-  if (!named.has_counts) return comm->communicator->explain(request);
-  const std::vector<uint64_t> shares(static_cast<size_t>(comm->communicator->ranks()), count);
+  comm::Communicator& communicator = *comm->communicator;
+  if (!named.has_counts) {
+    return operation::CollectiveOperation(communicator, request).explain();
+  }
+  const std::vector<uint64_t> shares(static_cast<size_t>(communicator.ranks()), count);
   const schedule::Traits& traits = schedule::traits_of(named.collective);
   comm::CountView view{.ranks = static_cast<uint32_t>(shares.size())};
   if (traits.input.parts) view.send_counts = shares.data();
   if (traits.output.parts) view.recv_counts = shares.data();
   request.counts = &view;
-  return comm->communicator->explain(request);
+  return operation::CollectiveOperation(communicator, request).explain();
 }
 
 Status copy_out(const std::string& answer, char* text, size_t bytes, size_t* needed) {
@@ -304,12 +316,12 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
   return tutti::api::read_number(comm, ranks, "tuttiCommCount: ranks is null",
-                                 [&] { return comm->communicator->standing_ranks(); });
+                                 [&] { return comm->communicator->standing().ranks(); });
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
   return tutti::api::read_number(comm, rank, "tuttiCommUserRank: rank is null",
-                                 [&] { return comm->communicator->standing_rank(); });
+                                 [&] { return comm->communicator->standing().rank(); });
 }
 
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/api/departure.h"
-#include "src/api/device_call.h"
+#include "src/api/device.h"
 #include "src/api/events.h"
 #include "src/api/hand_out.h"
 #include "src/api/process.h"
@@ -336,7 +336,7 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   while (!handle->presence.is_empty() ||
          (communicator != nullptr && communicator->pending.load(std::memory_order_acquire) > 0)) {
     if (handle->abort && !interrupted && communicator != nullptr) {
-      handle->communicator->abort();
+      handle->communicator->failures().abort();
       interrupted = true;
     }
     patience.tell_if_due();
@@ -356,10 +356,10 @@ Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next) {
   }
   (void)wait_for_use(handle, kNoDeadline);
   const std::string words = "the group has gone on to epoch " +
-                            std::to_string(next->standing_epoch()) + " of its communicator";
+                            std::to_string(next->standing().epoch()) + " of its communicator";
   std::unique_ptr<comm::Communicator> ended = std::exchange(handle->communicator, std::move(next));
   (void)change(handle, CommState::kMaking, CommState::kBusy);
-  ended->abort(Status::remote_error(words));
+  ended->failures().abort(Status::remote_error(words));
   (void)abandon(std::move(ended), lounge);
   return {};
 }
@@ -375,13 +375,13 @@ bool is_awaited_elsewhere() {
 
 Status end_communicator(tuttiComm* handle, CommState ended) {
   (void)wait_for_use(handle, kNoDeadline);
-  handle->operations = {};
+  handle->scaled_sums = {};
   Status outcome;
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
-    communicator->heed_abort(&handle->abort);
+    communicator->failures().heed_abort(&handle->abort);
     outcome = handle->abort ? abandon(std::move(communicator), lounge)
                             : depart(std::move(communicator), lounge, is_awaited_elsewhere);
   }

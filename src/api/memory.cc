@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "src/api/caught.h"
-#include "src/api/device_call.h"
+#include "src/api/device.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/transport/memory_handle.h"

@@ -24,7 +24,8 @@ Status quiesce(const char* call, tuttiComm* handle, bool abort, const std::strin
   comm::Communicator& parent = *handle->communicator;
   const std::string rank = "rank " + std::to_string(parent.rank());
   if (abort) {
-    parent.abort(Status::remote_error(rank + " called " + call + ", which ends what is in flight"));
+    parent.failures().abort(
+        Status::remote_error(rank + " called " + call + ", which ends what is in flight"));
   }
   const std::string in_flight =
       std::string(call) + ": operations of " + rank + " are still in flight";

@@ -1,4 +1,4 @@
-// The contents of most groups of sends and receives, kept without a Task as long as there is
+// The contents of most groups of sends and receives, kept without an operation as long as there is
 // nothing else: transfers of one communicator on BLOCKING streams, without options or handles of
 // their own. They run as a blocking call does
 // (docs/decisions/0029-a-message-of-a-pair-begins-with-a-line.md says what that saves).
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/api/handle.h"
-#include "src/comm/task.h"
+#include "src/operation/transfer_operation.h"
 
 namespace tutti::api {
 
@@ -26,8 +26,10 @@ class PlainTransfers {
   /// In this thread, and then they are empty. The handle was checked when they were added, and may
   /// have been ended since.
   Status run();
-  /// As the work of a task, and then they are empty.
-  comm::Task take();
+  size_t size() const { return transfers_.size(); }
+  /// The same as an operation; they stay.
+  operation::TransferOperation operation() const;
+  void clear() { transfers_.clear(); }
 
  private:
   tuttiComm_t comm_ = nullptr;  // of those that there are

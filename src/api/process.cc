@@ -110,10 +110,10 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   return made;
 }
 
-Result<comm::StreamEngine*> Process::engine() {
+Result<operation::StreamEngine*> Process::engine() {
   const std::lock_guard lock(mutex_);
   if (engine_ != nullptr) return engine_.get();
-  Result<std::unique_ptr<comm::StreamEngine>> made = comm::StreamEngine::create();
+  Result<std::unique_ptr<operation::StreamEngine>> made = operation::StreamEngine::create();
   if (!made.ok()) return made.status();
   engine_ = std::move(made).value();
   return engine_.get();

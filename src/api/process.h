@@ -44,7 +44,7 @@ class Process {
   bootstrap::Watch& watch() { return *watch_; }
   DescriptorRoom& descriptors() { return *descriptors_; }
   /// Started at the first use.
-  Result<comm::StreamEngine*> engine();
+  Result<operation::StreamEngine*> engine();
   comm::Attendant& attendant() { return attendant_; }
   transport::Endpoint& endpoint() { return *endpoint_; }
   Lounge& lounge() { return lounge_; }
@@ -104,12 +104,12 @@ class Process {
   std::unique_ptr<bootstrap::RankClaim> claim_;  // written by makings, which take turns
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
-  std::unique_ptr<comm::StreamEngine> engine_;  // under mutex_
-  std::deque<tuttiComm> handles_;               // under mutex_; addresses are stable
-  std::deque<tuttiWindow> windows_;             // under mutex_; addresses are stable
-  std::deque<tuttiRequest> requests_;           // under mutex_; addresses are stable
-  std::vector<tuttiRequest*> free_requests_;    // under mutex_
-  std::set<HostStream*> streams_;               // under mutex_; owned
+  std::unique_ptr<operation::StreamEngine> engine_;  // under mutex_
+  std::deque<tuttiComm> handles_;                    // under mutex_; addresses are stable
+  std::deque<tuttiWindow> windows_;                  // under mutex_; addresses are stable
+  std::deque<tuttiRequest> requests_;                // under mutex_; addresses are stable
+  std::vector<tuttiRequest*> free_requests_;         // under mutex_
+  std::set<HostStream*> streams_;                    // under mutex_; owned
   std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;         // under mutex_
   std::map<std::byte*, std::unique_ptr<exec::DeviceAllocation>> device_memory_;  // under mutex_
 };

@@ -81,7 +81,7 @@ Status get_times(tuttiRequest_t request, uint64_t* began_ns, uint64_t* ended_ns)
     return Status::invalid_argument("tuttiRequestGetTimes: began_ns or ended_ns is null");
   }
   if (Status status = check_request(request); !status.ok()) return status;
-  const comm::Completion::Times times = request->completion->times();
+  const operation::Completion::Times times = request->completion->times();
   *began_ns = times.began_ns;
   *ended_ns = times.ended_ns;
   return {};

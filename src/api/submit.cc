@@ -5,27 +5,29 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/captured_call.h"
-#include "src/api/members.h"
+#include "src/api/device.h"
 #include "src/api/plain_transfers.h"
 #include "src/api/process.h"
 #include "src/api/request.h"
 #include "src/base/caught.h"
 #include "src/base/per_thread.h"
+#include "src/operation/group.h"
+#include "src/operation/transfer_operation.h"
 
 namespace tutti::api {
 namespace {
 
-// Several communicators advance between two polls of one of them: yield early.
-constexpr uint32_t kGroupSpins = 100;
+using operation::CallStream;
+using operation::PlacedOperation;
+using operation::StreamKind;
 
 struct OpenGroup {
-  PlainTransfers plain;  // none if there are members
-  std::vector<GroupMember> members;
+  PlainTransfers plain;  // none if there are operations
+  operation::OperationGroup operations;
+  std::vector<tuttiComm_t> comms;  // of the operations, without repetition
   std::vector<Making> makings;
   std::vector<RegistrationCall> registrations;
-  Status refusal;                         // of the first call that was refused: nothing runs
-  std::shared_ptr<comm::Completion> own;  // of the operations on BLOCKING streams; null: none
+  Status refusal;  // of the first call that was refused: nothing runs
 };
 
 // tidy: allow mutable (the C API's groups belong to a thread)
@@ -46,230 +48,152 @@ struct ThreadGroup {
 /// The open group of this thread.
 OpenGroup& group() { return PerThread<ThreadGroup>::get().open; }
 
-/// An operation before it is known where it will run. Extras may be null, the handle too.
-template <class Work>
-struct Submission {
-  tuttiComm_t comm;
-  const Work& work;
-  const comm::Extras* extras;
-  const Handle* handle;
-};
-
-template <class Work>
-comm::Task make_task(const Submission<Work>& asked) {
-  comm::Task task;
-  task.communicator = asked.comm->communicator.get();
-  task.work = asked.work;
-  if (asked.extras != nullptr) task.extras = *asked.extras;
-  if constexpr (std::is_same_v<Work, comm::Request>) {
-    if (asked.work.counts != nullptr) task.counts = comm::KeptCounts(*asked.work.counts);
-  }
-  const auto& own = task.extras.options;
-  task.priority = own ? own->priority : task.communicator->options().priority;
-  if (asked.handle != nullptr) {
-    task.handles.push_back(*asked.handle);
-    (*asked.handle)->add();  // from here on it must be told
-  }
-  return task;
-}
-
-comm::Task::TaskStream stream_of(OpenGroup& group, tuttiStream_t stream) {
-  if (is_of_device(stream)) {
-    // tidy: allow mutable (what fails there is told by the communicator)
-    static const auto nobody = std::make_shared<comm::Completion>();
-    return {nobody, nullptr};
-  }
-  if (stream.kind != tuttiStreamHost) {
-    if (group.own == nullptr) group.own = std::make_shared<comm::Completion>();
-    return {group.own, nullptr};
-  }
-  return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
-}
-
-Result<comm::StreamEngine*> find_engine() {
+Result<operation::StreamEngine*> find_engine() {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   return process.value()->engine();
 }
 
-template <class Work>
-Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
-  Result<comm::StreamEngine*> engine = find_engine();
-  if (!engine.ok()) return engine.status();
-  comm::Task task = make_task(asked);
-  const Status status = caught_status([&] {
-    task.stream = stream_of(group(), stream);
-    engine.value()->submit(task);
-    return Status();
-  });
-  if (!status.ok()) task.tell(status);
-  return status;
+constexpr operation::StreamThread kStreamThread{find_engine, drain};
+
+/// `blocking`: who is told where the stream is a BLOCKING one.
+CallStream call_stream(tuttiStream_t stream, const Handle& blocking) {
+  if (is_of_device(stream)) {
+    // tidy: allow mutable (what fails there is told by the communicator)
+    static const auto nobody = std::make_shared<operation::Completion>();
+    return {StreamKind::kDevice, {nobody, nullptr}, stream.handle, {}};
+  }
+  if (stream.kind != tuttiStreamHost) {
+    return {StreamKind::kBlocking, {blocking, nullptr}, nullptr, {}};
+  }
+  const auto* const host = static_cast<HostStream*>(stream.handle);
+  return {StreamKind::kHost, {host->completion, stream.handle}, nullptr, {}};
 }
 
-// Beside others, plain transfers are a task like these.
-void settle(OpenGroup& group) {
-  if (group.plain.empty()) return;
-  group.members.reserve(1);  // what is taken is not lost
-  comm::Task::TaskStream stream = stream_of(group, tuttiBlocking());
+void add(OpenGroup& group, tuttiComm_t comm, PlacedOperation& member) {
+  const auto known = std::find(group.comms.begin(), group.comms.end(), comm);
+  if (known == group.comms.end()) group.comms.push_back(comm);
+  group.operations.add(member);
+}
+
+// Beside others, plain transfers are operations like these. Another thread may have ended their
+// communicator since the call.
+Status settle(OpenGroup& group) {
+  if (group.plain.empty()) return {};
   const tuttiComm_t comm = group.plain.comm();
-  comm::Task task = group.plain.take();
-  task.stream = std::move(stream);
-  std::vector<tuttiStream_t> streams(task.transfers().size(), tuttiBlocking());
-  group.members.push_back({comm, std::move(task), std::move(streams)});
+  const Visitor visitor = visit(comm);
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  const CallStream stream = call_stream(tuttiBlocking(), group.operations.blocking());
+  PlacedOperation member(group.plain.operation(), stream, nullptr);
+  member.streams.assign(group.plain.size(), stream);
+  add(group, comm, member);
+  group.plain.clear();  // what was taken is not lost
+  return {};
 }
 
 // Options that the communicator gets before the group ends are for later calls.
-template <class Work>
-Status collect(OpenGroup& group, const Submission<Work>& asked, tuttiStream_t stream) {
-  std::vector<tuttiStream_t> streams{stream};  // before the task, whose handle must be told
-  GroupMember member{asked.comm, make_task(asked), std::move(streams)};
+Status collect(OpenGroup& group, tuttiComm_t comm, const operation::Operation& operation,
+               tuttiStream_t stream, const Handle& handle) {
+  const bool is_blocking = stream.kind == tuttiStreamBlocking;
+  const CallStream on = call_stream(stream, is_blocking ? group.operations.blocking() : nullptr);
+  PlacedOperation member(operation, on, handle);
   const Status kept = caught_status([&] {
-    settle(group);
-    comm::Extras& extras = member.task.extras;
-    if (!extras.options) extras.options = member.task.communicator->options();
-    member.task.stream = stream_of(group, stream);
-    std::vector<GroupMember>& members = group.members;
-    if (!join_transfers(members, member)) members.push_back(std::move(member));
+    if (Status status = settle(group); !status.ok()) return status;
+    add(group, comm, member);
     return Status();
   });
   if (!kept.ok()) member.task.tell(kept);
   return kept;
 }
 
-template <class Work>
-tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
-  tuttiComm_t comm = asked.comm;
-  if (may_have_device_memory() && !is_of_device(stream)) [[unlikely]] {
-    const Status status = check_host_memory(asked.work, *comm->communicator);
-    if (!status.ok()) return refuse(comm, status);
+Status run_alone(const operation::Operation& operation, tuttiStream_t stream,
+                 const Handle& handle) {
+  Handle blocking;
+  if (stream.kind == tuttiStreamBlocking) {
+    if (Status status = check_can_wait("this call"); !status.ok()) return status;
+    blocking = std::make_shared<operation::Completion>();
   }
-  if (group_depth > 0) [[unlikely]] {
-    const Status kept = collect(group(), asked, stream);
-    return kept.ok() ? tuttiSuccess : refuse(comm, kept);
-  }
-  const bool is_blocking = stream.kind == tuttiStreamBlocking;
-  if (is_of_device(stream) || (is_blocking && comm->communicator->is_replayed())) [[unlikely]] {
-    OpenGroup alone;
-    const Status kept = collect(alone, asked, stream);
-    return report(comm, kept.ok() ? run_group(std::move(alone)) : kept);
-  }
-  if (stream.kind == tuttiStreamHost) {
-    return report(comm, enqueue(asked, stream));
-  }
-  if constexpr (std::is_same_v<Work, exec::Transfer>) {
-    const comm::CallOptions& options = comm->communicator->options_of(asked.extras);
-    return run_now(comm, std::span(&asked.work, 1), options.timeout_ns);
-  } else {
-    return run_now(comm, asked.work);
-  }
+  PlacedOperation member(operation, call_stream(stream, blocking), handle);
+  return operation::run_alone(member, kStreamThread);
 }
 
-// A group with a HOST stream, or a device's, belongs to the engine as a whole: a communicator is
-// driven by one thread at a time. `tasks` has room for all.
-Status queue_group(OpenGroup& group, comm::StreamEngine& engine, std::vector<comm::Task>& tasks,
-                   Turns& turns) {
-  for (GroupMember& member : group.members) tasks.push_back(std::move(member.task));
-  const Status taken = caught_status([&] {
-    engine.submit(tasks);
-    return Status();
-  });
-  if (!taken.ok()) {
-    for (const comm::Task& task : tasks) task.tell(taken);
-    std::erase_if(turns, [](const MemberTurn& turn) { return !turn.direct; });
-    (void)put_turns(turns);
-    return taken;
+/// The communicators of a group are kept from being freed while this exists. Another thread may
+/// have ended one since the call.
+Status enter(const OpenGroup& group, std::vector<Visitor>& visitors) {
+  for (tuttiComm_t comm : group.comms) {
+    visitors.push_back(visit(comm));
+    if (Status status = check_handle(comm); !status.ok()) return status;
   }
-  const Status left = put_turns(turns);
-  group.members.clear();  // what is announced keeps its communicator by itself
-  const Status waited = group.own == nullptr ? Status() : group.own->wait();
-  return left.ok() ? waited : left;
+  return {};
 }
 
-Status drive_group(OpenGroup& group, comm::Driver& driver, Turns& turns) {
-  const Status put = put_turns(turns);
-  for (GroupMember& member : group.members) {
-    member.task.announce();
-    member.visitor = Visitor(nullptr);  // as in queue_group()
-    driver.add(std::move(member.task));
+// A communicator's planner is the engine's as long as something of it is queued. A communicator is
+// kept from being freed only while nothing here waits for another one, whose end may be the next
+// that another thread is going to ask for.
+Status drain_all(const OpenGroup& group) {
+  for (tuttiComm_t comm : group.comms) {
+    const Visitor visitor = visit(comm);
+    if (Status status = check_handle(comm); !status.ok()) return status;
+    if (Status status = drain(*comm->communicator); !status.ok()) return status;
   }
-  driver.run(kGroupSpins);
-  const Status waited = group.own == nullptr ? Status() : group.own->wait();
-  return put.ok() ? waited : put;
+  return {};
 }
 
-Status run_members(OpenGroup& group) {
-  std::vector<GroupMember>& members = group.members;
-  comm::StreamEngine* engine = nullptr;
-  std::vector<comm::Task> tasks;
-  std::optional<comm::Driver> driver;
-  Turns turns;
-  std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
-  std::vector<GroupMember> direct, captured;
-  const Status ready = caught_status([&]() -> Status {
-    order(members);
-    if (Status status = enter(members); !status.ok()) return status;
-    if (Status status = check_engines(members); !status.ok()) return status;
-    Result<std::vector<GroupMember>> taken = take_captured(members);
-    if (!taken.ok()) return taken.status();
-    captured = std::move(taken).value();
-    direct = take_direct(members);
-    Result<Turns> entered = enter_devices(members, direct);
-    if (!entered.ok()) return entered.status();
-    turns = std::move(entered).value();
-    // Before any task is counted as pending: a group may hold several of one communicator.
-    if (std::none_of(members.begin(), members.end(), needs_engine)) {
-      size_t handles = 0;
-      for (const GroupMember& member : members) handles += member.task.handles.size();
-      if (handles > 0) deferred.emplace(handles);
-      driver.emplace();
-      return {};
-    }
-    if (group.own != nullptr) {
-      if (Status status = check_can_wait("tuttiGroupEnd"); !status.ok()) return status;
-    }
-    tasks.reserve(members.size());
-    Result<comm::StreamEngine*> found = find_engine();
-    if (!found.ok()) return found.status();
-    engine = found.value();
-    return {};
-  });
+Status predict(OpenGroup& group, uint64_t& nanoseconds) {
+  if (Status status = drain_all(group); !status.ok()) return status;
+  std::vector<Visitor> visitors;
+  if (Status status = enter(group, visitors); !status.ok()) return status;
+  return group.operations.predict(nanoseconds);
+}
+
+Status run_operations(OpenGroup& group) {
+  std::optional<DeferredCallbacks> deferred;  // the communicators are driven here until its end
+  std::vector<Visitor> visitors;
+  operation::OperationGroup& operations = group.operations;
+  Status ready = caught_status([&] { return enter(group, visitors); });
   if (!ready.ok()) {
-    tell_all(members, ready);
-    tell_all(direct, ready);
-    tell_all(captured, ready);
+    operations.tell(ready);
     return ready;
   }
-  // Between the two points of what crosses to the host: no stream waits for this rank yet.
-  declare_by_host(members);
-  const Status kept = put_captured(captured);
-  const Status run = engine != nullptr ? queue_group(group, *engine, tasks, turns)
-                                       : drive_group(group, *driver, turns);
-  return kept.ok() ? run : kept;
+  ready = operations.prepare(kStreamThread);
+  if (!ready.ok()) return ready;
+  ready = caught_status([&] {
+    if (operations.waits()) return check_can_wait("tuttiGroupEnd");
+    if (operations.is_driven_here() && operations.handles() > 0) {
+      deferred.emplace(operations.handles());
+    }
+    return Status();
+  });
+  if (!ready.ok()) {
+    operations.tell(ready);
+    return ready;
+  }
+  operations.start(kStreamThread);
+  visitors.clear();  // what is announced keeps its communicator by itself
+  return operations.finish();
 }
 
 bool operates_on(const OpenGroup& group, const tuttiComm* comm) {
-  return (!group.plain.empty() && group.plain.comm() == comm) || is_among(group.members, comm);
+  const bool is_among =
+      std::find(group.comms.begin(), group.comms.end(), comm) != group.comms.end();
+  return is_among || (!group.plain.empty() && group.plain.comm() == comm);
 }
 
 // Communicators and registrations first: what they wait for is that other ranks do the same, never
 // an operation.
 Status run_group(OpenGroup group) {
-  const Status settled = caught_status([&] {
-    settle(group);
-    return Status();
-  });
+  const Status settled = caught_status([&] { return settle(group); });
   if (group.refusal.ok()) group.refusal = settled;
   if (group.refusal.ok()) group.refusal = check_makings(group.makings);
   if (!group.refusal.ok()) {
     drop_makings(group.makings, group.refusal);
-    tell_all(group.members, group.refusal);
+    group.operations.tell(group.refusal);
     return group.refusal;
   }
-  for (RegistrationCall& one : group.registrations)
-    one.operated_on = is_among(group.members, one.comm);
+  for (RegistrationCall& one : group.registrations) one.operated_on = operates_on(group, one.comm);
   const Status made = run_makings(std::move(group.makings));
   const Status registered = caught_status([&] { return run_registrations(group.registrations); });
-  const Status ran = run_members(group);
+  const Status ran = run_operations(group);
   const Status& behind = registered.ok() ? ran : registered;
   return made.ok() || (made.code() == Code::kInProgress && !behind.ok()) ? behind : made;
 }
@@ -282,11 +206,11 @@ bool holds_plain_only(const OpenGroup& group) {
 // Others wait for its requests, and for communicators that are busy for it. The caller's variables
 // may have been on the stack that is gone.
 void abandon_group(OpenGroup group) {
-  attempt([&] { settle(group); });
-  const auto of_parent = [](const GroupMember& member) { return is_inherited(*member.comm); };
+  attempt([&] { (void)settle(group); });
+  const auto of_parent = [](const tuttiComm* comm) { return is_inherited(*comm); };
   const bool inherited = !check_makings(group.makings).ok() ||
-                         std::any_of(group.members.begin(), group.members.end(), of_parent);
-  if (inherited || (group.makings.empty() && group.members.empty())) return;
+                         std::any_of(group.comms.begin(), group.comms.end(), of_parent);
+  if (inherited || (group.makings.empty() && group.operations.empty())) return;
   for (Making& making : group.makings) making.out = nullptr;
   group.refusal = caught_status([] {
     return Status::invalid_usage("the thread that began the group ended before the group");
@@ -298,9 +222,22 @@ void abandon_group(OpenGroup group) {
 
 bool in_group() { return group_depth > 0; }
 
-tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
+tuttiResult_t submit(tuttiComm_t comm, operation::Operation&& operation, tuttiStream_t stream,
                      const Handle* handle) {
-  return submit_work<comm::Request>({comm, request, request.extras, handle}, stream);
+  if (may_have_device_memory() && !is_of_device(stream)) [[unlikely]] {
+    const Status status = operation::check_host_memory(device(), operation.buffers());
+    if (!status.ok()) return refuse(comm, status);
+  }
+  const Handle told = handle != nullptr ? *handle : nullptr;
+  if (group_depth > 0) [[unlikely]] {
+    const Status kept = collect(group(), comm, operation, stream, told);
+    return kept.ok() ? tuttiSuccess : refuse(comm, kept);
+  }
+  const bool is_blocking = stream.kind == tuttiStreamBlocking;
+  if (!is_blocking || comm->communicator->streams().is_replayed()) {
+    return report(comm, run_alone(operation, stream, told));
+  }
+  return run_now(comm, [&] { return operation.run(); });
 }
 
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
@@ -309,13 +246,10 @@ tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStre
                         stream.kind == tuttiStreamBlocking && !may_have_device_memory();
   if (group_depth > 0 && is_plain) {
     OpenGroup& open = group();
-    if (open.members.empty() && open.plain.add(comm, transfer)) return tuttiSuccess;
+    if (open.operations.empty() && open.plain.add(comm, transfer)) return tuttiSuccess;
   }
-  return submit_work<exec::Transfer>({comm, transfer, extras, handle}, stream);
-}
-
-tuttiResult_t submit(tuttiComm_t comm, const comm::Access& access, tuttiStream_t stream) {
-  return submit_work<comm::Access>({comm, access, nullptr, nullptr}, stream);
+  return submit(comm, operation::TransferOperation(*comm->communicator, transfer, extras), stream,
+                handle);
 }
 
 Status check_stream(tuttiStream_t stream) {
@@ -399,8 +333,8 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
       return Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");
     }
     simulated = Status::invalid_usage("the group was only simulated");
-    settle(ended);
-    return predict(ended.members, *nanoseconds);
+    if (Status status = settle(ended); !status.ok()) return status;
+    return predict(ended, *nanoseconds);
   });
   ended.refusal = status.ok() ? simulated : status;
   (void)run_group(std::move(ended));
@@ -408,12 +342,7 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
 }
 
 bool waits_for_group_end(const Handle& handle) {
-  if (group_depth == 0) return false;
-  const auto& members = group().members;
-  return std::any_of(members.begin(), members.end(), [&](const GroupMember& member) {
-    const auto& handles = member.task.handles;
-    return std::find(handles.begin(), handles.end(), handle) != handles.end();
-  });
+  return group_depth > 0 && group().operations.waits_for(handle);
 }
 
 tuttiResult_t group_discard() {

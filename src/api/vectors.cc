@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "src/api/call.h"
-
 #include "src/api/caught.h"
+#include "src/api/device.h"
+#include "src/operation/collective_operation.h"
 
 namespace tutti::api {
 namespace {
@@ -171,7 +172,11 @@ tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t&
   request.count = 0;
   // All ranks pass the same counts: if there is nothing to do, all know.
   if (!view.is_private() && comm::longest_of(view) == 0) return run_nothing(comm);
-  return submit(comm, request, stream, handle);
+  const bool is_blocking = stream.kind == tuttiStreamBlocking && !may_have_device_memory();
+  if (is_blocking && !in_group()) {
+    return run_now(comm, [&] { return comm->communicator->collectives().run(request); });
+  }
+  return submit(comm, operation::CollectiveOperation(*comm->communicator, request), stream, handle);
 }
 
 }  // namespace tutti::api

@@ -5,6 +5,7 @@
 #include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
+#include "src/operation/access_operation.h"
 #include "src/transport/memory_handle.h"
 
 namespace tutti::api {
@@ -104,7 +105,8 @@ tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t s
     access.window = window->window;
     status = access.window->check(access);
   }
-  return status.ok() ? submit(comm, access, stream) : refuse(comm, status);
+  if (!status.ok()) return refuse(comm, status);
+  return submit(comm, operation::AccessOperation(*comm->communicator, access), stream);
 }
 
 Access access_of(Access::Kind kind, const void* local, size_t bytes, size_t offset) {

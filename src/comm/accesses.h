@@ -7,11 +7,10 @@
 
 #include "src/comm/call_frame.h"
 #include "src/comm/window.h"
-#include "src/comm/work.h"
 
 namespace tutti::comm {
 
-class Accesses final : public Work, private exec::ProgressSource {
+class Accesses final : private exec::ProgressSource {
  public:
   /// `calls_before`: so many count as made.
   Accesses(CallFrame& frame, uint32_t calls_before) : frame_(frame), calls_(calls_before) {}
@@ -21,8 +20,8 @@ class Accesses final : public Work, private exec::ProgressSource {
   Status run(const Access& access, uint64_t own_timeout_ns);
   /// `ticket`: of the recorder's queue.
   Status begin(const Access& access, uint64_t own_timeout_ns, uint64_t ticket);
-  plan::Progress advance() override;
-  Status outcome() const override;
+  plan::Progress advance();
+  Status outcome() const;
 
  private:
   void name(const Access& access, uint64_t own_timeout_ns);

@@ -14,12 +14,11 @@
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/comm/vector_call.h"
-#include "src/comm/work.h"
 #include "src/exec/host_executor.h"
 
 namespace tutti::comm {
 
-class Collectives final : public Work {
+class Collectives final {
  public:
   Collectives(const Membership& membership, exec::HostExecutor& executor, CallFrame& frame,
               CallBuffers buffers, PlannerOptions planning);
@@ -28,8 +27,8 @@ class Collectives final : public Work {
   Status run(const Request& request);
   /// `ticket`: of the recorder's queue.
   Status begin(const Request& request, uint64_t ticket);
-  plan::Progress advance() override;
-  Status outcome() const override { return frame_.status().ok() ? outcome_ : frame_.status(); }
+  plan::Progress advance();
+  Status outcome() const { return frame_.status().ok() ? outcome_ : frame_.status(); }
 
   Planner& planner() { return planner_; }
   const Planner& planner() const { return planner_; }

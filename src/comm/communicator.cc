@@ -1,12 +1,12 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
-#include "src/base/wait.h"
 #include "src/diagnosis/stall.h"
 
 namespace tutti::comm {
@@ -16,11 +16,30 @@ namespace {
 // longer: the thread that ends it may be the one that aborts next.
 constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
 
-uint32_t spins_of(const Config& config, const Membership& members) {
-  if (config.spin_polls > 0) return config.spin_polls;
-  return spins_for({.sharing = members.domain_size(),
-                    .cores = members.cores(),
-                    .has_streams = members.domain_size() < members.ranks()});
+// The link has two classes of frames: whoever asks for more than the default goes first.
+transport::Priority class_of(int priority) {
+  return priority > 0 ? transport::Priority::kHigh : transport::Priority::kNormal;
+}
+
+Status check_algorithm(std::span<const schedule::Algorithm> algorithms,
+                       const CallOptions& options) {
+  if (options.algorithm.empty()) return {};
+  const size_t colon = std::min(options.algorithm.find(':'), options.algorithm.size());
+  const std::string name = options.algorithm.substr(0, colon);
+  const bool known = std::any_of(algorithms.begin(), algorithms.end(),
+                                 [&](const auto& algorithm) { return algorithm.name == name; });
+  if (!known) {
+    return Status::invalid_argument("no collective has an algorithm named '" + options.algorithm +
+                                    "'; see docs/algorithms.md");
+  }
+  if (colon == options.algorithm.size()) return {};
+  const std::string_view lanes = std::string_view(options.algorithm).substr(colon + 1);
+  const char* end = lanes.data() + lanes.size();
+  uint16_t number = 0;
+  const auto read = std::from_chars(lanes.data(), end, number);
+  if (read.ec == std::errc() && read.ptr == end && number > 0) return {};
+  return Status::invalid_argument("'" + options.algorithm +
+                                  "': behind the colon stands the number of lanes, from 1");
 }
 
 }  // namespace
@@ -44,61 +63,69 @@ Status Communicator::join() {
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   membership_ = std::move(membership).value();
-  model_ = membership_->model();
+  survey_ = std::make_unique<ModelSurvey>(options_, *membership_);
   // Both were for joining, and hold descriptors and the communicator it came from.
   options_.membership.exchange = nullptr;
   options_.membership.make_room = nullptr;
   options_.membership.previous = nullptr;
   options_.membership.listener = nullptr;
-  history_ = std::move(options_.history);
+  standing_ = std::make_unique<Standing>(*membership_, options_.membership.self,
+                                         std::move(options_.history));
   options_.membership.patience = kNoDeadline;
   return {};
-}
-
-exec::ExecutorOptions Communicator::executor_options() const {
-  exec::ExecutorOptions execution;
-  execution.rank = rank();
-  execution.ranks = ranks();
-  execution.communicator = id();
-  execution.epoch = options_.membership.self.epoch;
-  execution.spins = spins_of(config(), *membership_);
-  execution.layout = options_.membership.layout;
-  execution.staging_stores = config().staging_stores;
-  execution.slow_ns = config().slow_ns;
-  execution.calls_before = config().calls_before;
-  execution.first_progress = uint64_t{config().calls_before} + 1;
-  execution.recorder = &calls_->recorder();
-  return execution;
-}
-
-void Communicator::open_collectives(PlannerOptions planning) {
-  collectives_ = std::make_unique<Collectives>(
-      *membership_, *executor_, *frame_,
-      CallBuffers(*membership_, *memory_, config().single_copy_bytes), std::move(planning));
-  active_ = collectives_.get();
-  set_options({.algorithm = {}, .deterministic = config().deterministic, .wire = wire()});
 }
 
 Status Communicator::open(const Patience& patience) {
   const Membership& members = *membership_;
   const uint32_t before = config().calls_before;
   failure_ = std::make_unique<Failure>(members, *options_.membership.env->log);
-  Result<std::unique_ptr<CallRecorder>> calls = make_recorder();
+  Result<std::unique_ptr<CallRecorder>> calls = make_recorder(options_, members);
   if (!calls.ok()) return calls.status();
   calls_ = std::move(calls).value();
-  executor_ = std::make_unique<exec::HostExecutor>(executor_options(), members.peers(), *failure_);
+  executor_ = std::make_unique<exec::HostExecutor>(
+      executor_options_of(options_, members, calls_->recorder()), members.peers(), *failure_);
   memory_ = std::make_unique<MemoryTable>(members, executor_->registrations(), *failure_,
                                           options_.attendant, before);
   const uint64_t timeout_ns = options_.timeout_ns > 0 ? options_.timeout_ns : config().timeout_ns;
   frame_ =
       std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
-  if (Status status = measure_host(patience); !status.ok()) return status;
-  open_collectives(planner_options());
   transfers_ = std::make_unique<Transfers>(*executor_, *frame_, before);
   accesses_ = std::make_unique<Accesses>(*frame_, before);
+  if (Status status = survey_->measure_host(*executor_, patience); !status.ok()) return status;
   if (Status status = open_watch(); !status.ok()) return status;
   if (Status status = measure_network(patience); !status.ok()) return status;
-  return open_device();
+  return open_streams();
+}
+
+// The collectives of the user are planned by what was found.
+Status Communicator::measure_network(const Patience& patience) {
+  const CallBuffers buffers(*membership_, *memory_, config().single_copy_bytes);
+  const SurveyedCalls calls{*executor_, *frame_, *transfers_,
+                            *failure_,  buffers, [this](bool rare) { (void)idle(rare); }};
+  if (Status status = survey_->measure_network(calls, patience); !status.ok()) return status;
+  collectives_ =
+      std::make_unique<Collectives>(*membership_, *executor_, *frame_, buffers,
+                                    planner_options_of(options_, *membership_, model(), *calls_));
+  set_options({.algorithm = {},
+               .deterministic = config().deterministic,
+               .wire = options_.membership.wire});
+  return {};
+}
+
+Status Communicator::open_streams() {
+  const DeviceStreamsOptions wanted{.device = options_.device,
+                                    .place = options_.device_place,
+                                    .engine = options_.membership.engine,
+                                    .least_ctas = options_.least_ctas,
+                                    .most_ctas = options_.most_ctas,
+                                    .env = options_.membership.env};
+  streams_ = std::make_unique<DeviceStreams>(
+      wanted, *membership_, *failure_, *calls_,
+      [this](const std::string& text) { return gather_texts(text); });
+  const Status opened = streams_->open(planner_options_of(options_, *membership_, model(), *calls_),
+                                       [this] { return make_recorder(options_, *membership_); });
+  if (opened.ok()) streams_->set_options(options());
+  return opened;
 }
 
 Status Communicator::open_watch() {
@@ -112,19 +139,9 @@ Status Communicator::open_watch() {
   return {};
 }
 
-Result<std::unique_ptr<CallRecorder>> Communicator::make_recorder() const {
-  trace::RecorderOptions options;
-  options.communicator = id();
-  options.epoch = options_.membership.self.epoch;
-  options.rank = rank();
-  options.ranks = ranks();
-  options.host = membership_->profiles()[static_cast<size_t>(rank())].host;
-  return CallRecorder::create(*options_.membership.env, options);
-}
-
 Communicator::~Communicator() {
-  device_calls_.reset();
-  if (membership_ != nullptr) attempt([this] { keep_model(); });
+  if (streams_ != nullptr) streams_->close();
+  if (complete_) attempt([this] { survey_->keep(collectives_->planner(), calls_->recorder()); });
   if (membership_ != nullptr && !complete_) membership_->give_up();
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
@@ -144,7 +161,7 @@ void Communicator::give_up() {
 
 Status Communicator::fail_after(const std::exception& error) {
   const Status reason = status_of(error);
-  abort(reason);
+  failure_->abort(reason);
   // Before what may not come to its end for want of memory.
   executor_->state().fail(reason, failure_->cause_or_self());
   attempt([this] { memory_->shut(); });
@@ -153,36 +170,8 @@ Status Communicator::fail_after(const std::exception& error) {
 
 Status Communicator::end_after(const std::exception& error) {
   Status reason = fail_after(error);
-  attempt([&] { conclude(reason); });
+  attempt([&] { frame_->conclude(reason); });
   return reason;
-}
-
-uint64_t Communicator::queue(const Request& request) {
-  return calls_->recorder().queue(calls_->label(request));
-}
-
-uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
-  return calls_->recorder().queue(calls_->label(transfers));
-}
-
-uint64_t Communicator::queue(const Access& access) {
-  return calls_->recorder().queue(calls_->label(access));
-}
-
-Status Communicator::begin(const Request& request, uint64_t ticket) {
-  active_ = collectives_.get();
-  return collectives_->begin(request, ticket);
-}
-
-Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns,
-                           uint64_t ticket) {
-  active_ = transfers_.get();
-  return transfers_->begin(transfers, timeout_ns, ticket);
-}
-
-Status Communicator::begin(const Access& access, uint64_t timeout_ns, uint64_t ticket) {
-  active_ = accesses_.get();
-  return accesses_->begin(access, timeout_ns, ticket);
 }
 
 bool Communicator::idle(bool rare) {
@@ -192,11 +181,6 @@ bool Communicator::idle(bool rare) {
     executor_->state().check_rare();
   }
   return membership_->has_streams() && executor_->state().poll_streams();
-}
-
-// The link has two classes of frames: whoever asks for more than the default goes first.
-static transport::Priority class_of(int priority) {
-  return priority > 0 ? transport::Priority::kHigh : transport::Priority::kNormal;
 }
 
 void Communicator::begin_among_others(int priority) {
@@ -211,7 +195,7 @@ void Communicator::end_among_others() {
 
 void Communicator::set_options(const CallOptions& options) {
   collectives_->planner().set_options(options);
-  if (device_calls_ != nullptr) device_calls_->set_options(options);
+  if (streams_ != nullptr) streams_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
   executor_->state().prioritize(class_of(options.priority));
 }
@@ -237,10 +221,10 @@ bool Communicator::begin_leaving(uint64_t timeout_ns, std::function<bool()> want
 
 // The last call of all has none behind it that would show that ranks called something else.
 void Communicator::end_leaving() {
-  if (!failure_->has_begun_leaving() || status().ok()) return;
-  if (status().code() == Code::kInvalidUsage) {
+  if (!failure_->has_begun_leaving() || frame_->status().ok()) return;
+  if (frame_->status().code() == Code::kInvalidUsage) {
     failure_->report("destroyed although the calls of its ranks differ, so results may be wrong: " +
-                     std::string(status().message()));
+                     std::string(frame_->status().message()));
   }
   frame_->publish_failure();
 }
@@ -260,7 +244,7 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   extras.options = this->options();
   extras.options->algorithm.clear();
   gather.extras = &extras;
-  if (Status status = run(gather); !status.ok()) return status;
+  if (Status status = collectives_->run(gather); !status.ok()) return status;
   std::vector<std::string> texts;
   for (int rank = 0; rank < ranks(); ++rank) {
     const char* text = recv.data() + kSlot * static_cast<size_t>(rank);
@@ -294,51 +278,39 @@ Status Communicator::close_windows(uint64_t timeout_ns) {
   return alone;
 }
 
-std::string Communicator::explain(const Request& request) {
-  std::string text = options_.origin.empty() ? "" : options_.origin + "\n";
-  text += collectives_->explain(request);
-  if (device_calls_ != nullptr) {
-    const EngineWish asked = options().engine;
-    const bool in_place = collectives_->is_in_place(request);
-    text += device_calls_->explain(request, in_place, asked, engine_for(asked)) + "\n";
+Result<uint64_t> Communicator::add_registration(const WindowMemory& mine) {
+  Status failed;
+  Result<uint64_t> number = memory_->add(
+      mine, [this](const std::string& text) { return gather_texts(text); },
+      [&](const WindowMemory& memory) { return streams_->add(memory, failed); });
+  if (!number.ok() || failed.ok()) return number;
+  (void)streams_->remove(number.value());
+  return failed;
+}
+
+Status Communicator::remove_registration(uint64_t number) {
+  return number < DevicePlaces::kFirstHandle ? memory_->remove(number) : streams_->remove(number);
+}
+
+Status Communicator::check_editable() {
+  if (streams_->any() || streams_->is_replayed()) {
+    return Status(Code::kUnsupported,
+                  "a communicator whose ranks have devices cannot be edited in place yet: its "
+                  "streams and graphs hold the present epoch; shrink or grow it");
   }
-  return text;
-}
-
-// With the next rank, if there is one.
-std::string Communicator::explain_transfer(bool is_send, uint64_t count, types::DataType type) {
-  exec::Transfer transfer;
-  transfer.peer = static_cast<uint32_t>((rank() + 1) % ranks());
-  transfer.is_send = is_send;
-  transfer.bytes = count * types::size_of(type);
-  const bool is_near = membership_->peers()[transfer.peer].arena.valid();
-  std::string text = std::string(is_send ? "send" : "recv") + " of " + std::to_string(count) + " " +
-                     types::name_of(type) + " on " + std::to_string(ranks()) + " ranks: ";
-  text += is_near ? "in pieces of " + std::to_string(exec::PairChannel::kPieceBytes) +
-                        " bytes through the arena of the sender"
-                  : "as a message";
-  text += ", over " + membership_->transports() + "\n";
-  if (device_calls_ != nullptr) {
-    const EngineWish asked = options().engine;
-    text += device_calls_->explain(transfer, asked, engine_for(asked)) + "\n";
+  if (memory_->has_any()) {
+    return Status(Code::kUnsupported,
+                  "a communicator with open windows or registered memory cannot be edited in "
+                  "place yet: close and deregister them first");
   }
-  return text;
+  return {};
 }
 
-Result<double> Communicator::predict_ns(const Request& request) {
-  return collectives_->predict_ns(request);
-}
-
-double Communicator::predict_ns(std::span<const exec::Transfer> transfers) const {
-  uint64_t sent = 0, received = 0;
-  for (const exec::Transfer& transfer : transfers) {
-    (transfer.is_send ? sent : received) += transfer.bytes;
-  }
-  return collectives_->planner().predict_ns(transfers.size(), std::max(sent, received));
-}
-
-double Communicator::predict_ns(const Access& access) const {
-  return collectives_->planner().predict_ns(1, access.bytes);
+Result<CallOptions> Communicator::accept(const CallOptions& asked) const {
+  if (Status status = check_algorithm(options_.algorithms, asked); !status.ok()) return status;
+  CallOptions wanted = asked;
+  wanted.deterministic = wanted.deterministic || config().deterministic;
+  return wanted;
 }
 
 }  // namespace tutti::comm

@@ -316,38 +316,32 @@ Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_plac
   return places_->find(request, in_place, self_, planner_->ranks(), frame_bytes_ + 1);
 }
 
-Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
-                            uint64_t deadline_ns, std::function<void(const Status&)> over) {
-  if (has_private_counts(request)) {
-    return enqueue_shares(request, where, deadline_ns, std::move(over));
-  }
+Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
+                                                const exec::StreamPlace& where) {
   const Result<DirectCall> direct = find_direct(request, in_place, where.capture != 0);
   const Result<const Prepared*> prepared =
       direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
                   : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
-  exec::Call call;
-  call.send = request.send;
-  call.recv = request.recv;
-  call.signature = signature_with(ready.signature, planner_->options_of(request.extras).engine);
-  call.deadline_ns = deadline_ns;
-  call.what = name_of(request);
+  const EngineWish engine = planner_->options_of(request.extras).engine;
   exec::StreamedCall streamed;
   streamed.where = where;
   streamed.plan = &ready.plan;
-  streamed.call = call;
+  streamed.call.send = request.send;
+  streamed.call.recv = request.recv;
+  streamed.call.signature = signature_with(ready.signature, engine);
+  streamed.call.what = name_of(request);
   streamed.described = ready.described;
-  streamed.described.engine = planner_->options_of(request.extras).engine;
-  streamed.engines_alone = streamed.described.engine == EngineWish::kCopyEngine;
+  streamed.described.engine = engine;
+  streamed.engines_alone = engine == EngineWish::kCopyEngine;
   streamed.label = ready.label;
-  streamed.over = std::move(over);
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
   if (direct.ok()) {
     read_directly(streamed, direct.value());
     calls_->tell_direct(request.collective);
   }
-  return rank_->enqueue(std::move(streamed));
+  return streamed;
 }
 
 Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
@@ -370,38 +364,27 @@ Status DeviceCalls::declare_by_host(const Request& request) {
   return rank_->declare(signature_of(described), described);
 }
 
-Status DeviceCalls::declare_by_host(std::span<const exec::Transfer> transfers) {
-  return rank_->declare(transfers);
-}
-
-// All ranks know the kind of the call; each pair compares the shares that it exchanges.
-Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPlace& where,
-                                   uint64_t deadline_ns, std::function<void(const Status&)> over) {
-  const std::vector<exec::Transfer> transfers = transfers_of(request);
+exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
+                                               const exec::StreamPlace& where) const {
   exec::StreamedTransfers call;
   call.where = {where};
-  call.transfers = transfers;
+  call.transfers = transfers_of(request);
   call.described = describe(request);
   call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
   call.label = calls_->label(request);
   call.call.signature = signature_of(*call.described);
-  call.call.deadline_ns = deadline_ns;
   call.call.what = name_of(request);
-  call.over = std::move(over);
-  return rank_->enqueue(std::move(call));
+  return call;
 }
 
-Status DeviceCalls::enqueue(std::span<const exec::Transfer> transfers,
-                            std::vector<exec::StreamPlace> where, uint64_t deadline_ns,
-                            std::function<void(const Status&)> over) {
+exec::StreamedTransfers DeviceCalls::call_of(std::span<const exec::Transfer> transfers,
+                                             std::span<const exec::StreamPlace> where) const {
   exec::StreamedTransfers call;
-  call.where = std::move(where);
-  call.transfers = transfers;
-  call.call.deadline_ns = deadline_ns;
+  call.where.assign(where.begin(), where.end());
+  call.transfers.assign(transfers.begin(), transfers.end());
   call.label = calls_->label(transfers);
   call.call.what = "send/recv";
-  call.over = std::move(over);
-  return rank_->enqueue(std::move(call));
+  return call;
 }
 
 std::string DeviceCalls::explain_transfers(std::span<const exec::Transfer> transfers) {
@@ -417,10 +400,10 @@ std::string DeviceCalls::rings() const {
   return text;
 }
 
-std::string DeviceCalls::explain(const exec::Transfer& transfer, EngineWish asked,
+std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, EngineWish asked,
                                  EngineWish engine) {
   const Status why = objection_to_transfers(engine);
-  return why.ok() ? explain_transfers(std::span(&transfer, 1)) : not_by_streams(why, asked);
+  return why.ok() ? explain_transfers(transfers) : not_by_streams(why, asked);
 }
 
 std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,

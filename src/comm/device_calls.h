@@ -66,18 +66,20 @@ class DeviceCalls {
   Status objection(const Request& request, EngineWish engine) const;
   /// The same of all sends and receives.
   Status objection_to_transfers(EngineWish engine) const;
-  /// `over` is called once, by any thread, when the stream is past the call or will never be; not
-  /// after an error.
-  Status enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
-                 uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// The request as the rank's streams take it, but for its deadline and who is told of its end.
+  /// Valid until the next call of this.
+  Result<exec::StreamedCall> call_of(const Request& request, bool in_place,
+                                     const exec::StreamPlace& where);
+  /// The same of a request whose counts are private: all ranks know the kind of the call, and each
+  /// pair compares the shares that it exchanges.
+  exec::StreamedTransfers shares_of(const Request& request, const exec::StreamPlace& where) const;
   /// The same of sends and receives, which progress together.
-  Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
-                 uint64_t deadline_ns, std::function<void(const Status&)> over);
-  /// Such a request, or such transfers, on streams of devices, that go by the host since the
-  /// options ask for that: peers whose options ask for something else learn of it. An error has
-  /// failed the communicator.
+  exec::StreamedTransfers call_of(std::span<const exec::Transfer> transfers,
+                                  std::span<const exec::StreamPlace> where) const;
+  exec::DeviceRank& rank() { return *rank_; }
+  /// Such a request on a stream of a device that goes by the host since its options ask for that:
+  /// peers whose options ask for something else learn of it. An error has failed the communicator.
   Status declare_by_host(const Request& request);
-  Status declare_by_host(std::span<const exec::Transfer> transfers);
   /// Collective (exec::DeviceRank::share); refusal(), where calls go by the host.
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes);
   /// To the log, in the name of the rank: which rings lie in host memory, if some do.
@@ -92,7 +94,8 @@ class DeviceCalls {
   CallRecorder* recorder() const { return calls_.get(); }
   /// How, or why not, where the options ask for an engine. A line.
   std::string explain(const Request& request, bool in_place, EngineWish asked, EngineWish engine);
-  std::string explain(const exec::Transfer& transfer, EngineWish asked, EngineWish engine);
+  std::string explain(std::span<const exec::Transfer> transfers, EngineWish asked,
+                      EngineWish engine);
 
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
@@ -102,8 +105,6 @@ class DeviceCalls {
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);
-  Status enqueue_shares(const Request& request, const exec::StreamPlace& where,
-                        uint64_t deadline_ns, std::function<void(const Status&)> over);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
   std::string rings() const;
 

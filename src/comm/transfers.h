@@ -8,12 +8,11 @@
 #include <span>
 
 #include "src/comm/call_frame.h"
-#include "src/comm/work.h"
 #include "src/exec/pairs.h"
 
 namespace tutti::comm {
 
-class Transfers final : public Work {
+class Transfers final {
  public:
   /// `calls_before`: so many count as made.
   Transfers(exec::HostExecutor& executor, CallFrame& frame, uint32_t calls_before)
@@ -26,8 +25,8 @@ class Transfers final : public Work {
   Status run(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns);
   /// `ticket`: of the recorder's queue.
   Status begin(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns, uint64_t ticket);
-  plan::Progress advance() override { return pairs_.advance(); }
-  Status outcome() const override { return frame_.status(); }
+  plan::Progress advance() { return pairs_.advance(); }
+  Status outcome() const { return frame_.status(); }
 
  private:
   void name(uint64_t own_timeout_ns);

@@ -98,12 +98,12 @@ struct StreamedCall {
 };
 
 /// Transfers for streams: those of a group, which progress together, or the shares of a
-/// v-collective. `transfers` need live only as long as the call of enqueue().
+/// v-collective.
 struct StreamedTransfers {
   /// All streams of the group: the transfers come behind what any of them holds, and what is put
   /// into any of them later comes behind the transfers. Not empty.
   std::vector<StreamPlace> where;
-  std::span<const Transfer> transfers;
+  std::vector<Transfer> transfers;
   Call call;                                // without buffers
   bool engines_alone = false;               // as DeviceRankOptions's, of this call
   std::optional<DescribedCall> described;   // of a v-collective, which all ranks call

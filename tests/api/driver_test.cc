@@ -1,5 +1,5 @@
 // The order in which a Driver runs tasks: streams, groups, priorities.
-#include "src/comm/driver.h"
+#include "src/operation/driver.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/operation/access_operation.h"
+#include "src/operation/collective_operation.h"
+#include "src/operation/transfer_operation.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
-namespace tutti::comm {
+namespace tutti::operation {
 namespace {
 
 constexpr size_t kCommunicators = 3;
@@ -35,8 +38,8 @@ class DriverTest : public testing::Test {
     for (auto& communicator : communicators_) communicator = create();
   }
 
-  std::unique_ptr<Communicator> create() {
-    CommunicatorOptions options;
+  std::unique_ptr<comm::Communicator> create() {
+    comm::CommunicatorOptions options;
     options.algorithms = registry::algorithms();
     options.membership.env = &env_;
     options.membership.transports = registry::transports();
@@ -49,7 +52,7 @@ class DriverTest : public testing::Test {
                                      const Patience&) -> Result<std::vector<std::string>> {
       return std::vector<std::string>{std::string(card)};
     };
-    return std::move(Communicator::create(std::move(options))).value();
+    return std::move(comm::Communicator::create(std::move(options))).value();
   }
 
   struct Wanted {
@@ -62,14 +65,15 @@ class DriverTest : public testing::Test {
   };
 
   void add(const Wanted& wanted) {
-    add(wanted, Request{.collective = schedule::Collective::kBarrier});
+    const comm::Request barrier{.collective = schedule::Collective::kBarrier};
+    add(wanted, std::make_unique<CollectiveOperation>(of(wanted), barrier));
   }
 
-  template <class Work>
-  void add(const Wanted& wanted, const Work& work) {
+  comm::Communicator& of(const Wanted& wanted) { return *communicators_[wanted.communicator]; }
+
+  void add(const Wanted& wanted, std::unique_ptr<Operation> operation) {
     Task task;
-    task.communicator = communicators_[wanted.communicator].get();
-    task.work = work;
+    task.operation = std::move(operation);
     task.priority = wanted.priority;
     task.group = wanted.group;
     task.is_replay = wanted.is_replay;
@@ -106,7 +110,7 @@ class DriverTest : public testing::Test {
   Config config_;
   std::unique_ptr<Logger> log_ = std::move(Logger::create(config_)).value();
   Env env_{&config_, log_.get(), monotonic_ns};
-  std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
+  std::array<std::unique_ptr<comm::Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
   Driver driver_;
   Backoff backoff_{1000};
@@ -125,12 +129,13 @@ TEST_F(DriverTest, WhatDoesNotWaitRunsInOneRound) {
 TEST_F(DriverTest, WhatHasNotBegunPassesNoDeadline) {
   constexpr int kMoreThanARareLook = 600;
   constexpr uint64_t kPassedNs = 1;
-  Communicator& starved = *communicators_[0];
-  const CallOptions usual = starved.options();
-  CallOptions short_of_time = usual;
+  comm::Communicator& starved = *communicators_[0];
+  const comm::CallOptions usual = starved.options();
+  comm::CallOptions short_of_time = usual;
   short_of_time.timeout_ns = kPassedNs;
   starved.set_options(short_of_time);
-  ASSERT_TRUE(starved.run(Request{.collective = schedule::Collective::kBarrier}).ok());
+  ASSERT_TRUE(
+      starved.collectives().run(comm::Request{.collective = schedule::Collective::kBarrier}).ok());
   starved.set_options(usual);
   add({.communicator = 0});
   for (int i = 0; i < kMoreThanARareLook; ++i) {
@@ -245,24 +250,25 @@ TEST_F(DriverTest, AGroupCostsTheSameForEachTask) {
 class HeldUp : public DriverTest {
  protected:
   HeldUp() {
-    waiting_.kind = Access::Kind::kWaitSignal;
+    waiting_.kind = comm::Access::Kind::kWaitSignal;
     waiting_.times = 1;
     waiting_.window = communicators_[0]->open_window({}, false).value();
-    add({.communicator = 0, .stream = streams_}, waiting_);
+    const Wanted wanted{.communicator = 0, .stream = streams_};
+    add(wanted, std::make_unique<AccessOperation>(of(wanted), waiting_));
   }
 
   void let_go() {
-    Access signal;
-    signal.kind = Access::Kind::kSignal;
+    comm::Access signal;
+    signal.kind = comm::Access::Kind::kSignal;
     EXPECT_EQ(waiting_.window->advance(signal), exec::Progress::kDone);
   }
 
   void fail(size_t communicator) {
-    communicators_[communicator]->abort(Status::remote_error("given up"));
+    communicators_[communicator]->failures().abort(Status::remote_error("given up"));
   }
 
  private:
-  Access waiting_;
+  comm::Access waiting_;
 };
 
 TEST_F(HeldUp, WhatFailedInLineDoesNotWait) {
@@ -376,4 +382,4 @@ TEST_F(HeldUp, AGroupOfWhichOneFailedInLine) {
 }
 
 }  // namespace
-}  // namespace tutti::comm
+}  // namespace tutti::operation

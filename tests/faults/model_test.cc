@@ -24,7 +24,7 @@ Status all_reduce(comm::Communicator& communicator) {
                         .count = input.size()};
   request.send = input.data();
   request.recv = output.data();
-  return communicator.run(request);
+  return communicator.collectives().run(request);
 }
 
 std::vector<Status> outcomes(const GroupOptions& options) {

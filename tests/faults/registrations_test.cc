@@ -50,7 +50,7 @@ class Registered {
     request.type = types::DataType::kInt32;
     request.count = kCount;
     request.send = request.recv = data();
-    return communicator.run(request);
+    return communicator.collectives().run(request);
   }
 
  private:

@@ -53,7 +53,7 @@ Status all_to_all(comm::Communicator& communicator, const Counts& counts) {
   request.counts = &view;
   request.send = send.data();
   request.recv = recv.data();
-  return communicator.run(request);
+  return communicator.collectives().run(request);
 }
 
 /// The liar's counts become `second` when its plan of the size round has been made.

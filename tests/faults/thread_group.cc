@@ -153,7 +153,7 @@ class Rank {
       reference::store(call.problem.type, extras.scalar.value.data(),
                        call.problem.scalars[static_cast<size_t>(rank_)]);
     }
-    return communicator_->run(request);
+    return communicator_->collectives().run(request);
   }
 
   static schedule::Collective collective_of(const Call& call) {

@@ -108,10 +108,10 @@ class Rank {
     } else if (options_.what == "leave" && rank_ == kVictim) {
       communicator_.reset();
     } else if (options_.what == "abort" && rank_ == kVictim) {
-      communicator_->abort(Status::remote_error("it does not want to go on"));
+      communicator_->failures().abort(Status::remote_error("it does not want to go on"));
       communicator_->give_up();
     } else if (options_.what == "quit" && rank_ == kVictim) {
-      communicator_->abort(Status::remote_error("it does not want to go on"));
+      communicator_->failures().abort(Status::remote_error("it does not want to go on"));
       communicator_->give_up();
       communicator_.reset();
     } else {
@@ -178,7 +178,7 @@ class Rank {
     std::byte word[8];
     const exec::Transfer transfer{static_cast<uint32_t>((rank_ + kStride) % kRanks), false, word,
                                   sizeof word};
-    failed(communicator_->run({&transfer, 1}, timeout_ns));
+    failed(communicator_->transfers().run({&transfer, 1}, timeout_ns));
   }
 
   bool failed(const Status& status) {

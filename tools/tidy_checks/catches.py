@@ -15,11 +15,14 @@ ALLOWED = {
     "src/bootstrap/launch/exchange_of_launcher.cc": "a thread in the launcher's library",
     "src/bootstrap/server_loop.cc": "the thread of a rendezvous",
     "src/bootstrap/watch.cc": "the control thread",
-    "src/comm/captured_task.cc": "a thread of the driver of CUDA",
-    "src/comm/driver.cc": "each task of a queue or group has its own end",
+    "src/operation/captured_task.cc": "a thread of the driver of CUDA",
+    "src/operation/driver.cc": "each task of a queue or group has its own end",
     # What ends work that has failed must come to its end.
     "src/comm/communicator.cc": "the end of a communicator and of a call that has thrown",
-    "src/comm/task.cc": "the end of a task: who waits for it is told",
+    "src/operation/captured_calls.cc": "the end of a capture: who waits for it is told",
+    "src/operation/group.cc": "the end of a group: who waits for one of its operations is told",
+    "src/operation/stream_turns.cc": "a call that is half in its stream",
+    "src/operation/task.cc": "the end of a task: who waits for it is told",
     "src/exec/call_state.cc": "the end of a call that fails: its peers are told",
     "src/diagnosis/stall.cc": "the last words to each of the peers",
     # What is half done would be of no use to the next call.

@@ -161,9 +161,14 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
     if (captured.ok()) call.over(captured);
     return captured;
   }
-  auto* const stream = static_cast<CUstream>(call.where.stream);
   if (Status status = calls_.announce(call); !status.ok()) return status;
-  Status status = put(stream, call);
+  Status status = start(static_cast<CUstream>(call.where.stream), call);
+  if (status.ok()) {
+    walk_.start(*call.plan, cursors_);
+    plan::Progress progress = plan::Progress::kMoved;
+    while (progress == plan::Progress::kMoved) progress = walk_.advance(machine_);
+    status = finish(progress, call);
+  }
   if (!status.ok()) calls_.fail(status, {options_.rank, -1});
   return status;
 }
@@ -210,11 +215,7 @@ Status CudaDeviceRank::let_follow(CUstream stream, const std::vector<exec::Strea
   return {};
 }
 
-Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
-  if (Status status = start(stream, call); !status.ok()) return status;
-  walk_.start(*call.plan, cursors_);
-  plan::Progress progress = plan::Progress::kMoved;
-  while (progress == plan::Progress::kMoved) progress = walk_.advance(machine_);
+Status CudaDeviceRank::finish(plan::Progress progress, exec::StreamedCall& call) {
   if (progress != plan::Progress::kDone) {
     return machine_.status().ok() ? Status::internal_error("a stream's walk stands still")
                                   : machine_.status();

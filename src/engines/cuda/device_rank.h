@@ -65,7 +65,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
                  Result<FoldKernels> kernels);
   Status take_graphs(CapturedPages pages);
   DeviceAddresses addresses() const;
-  Status put(CUstream stream, exec::StreamedCall& call);
+  Status finish(plan::Progress progress, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
   Status start(CUstream stream, const exec::StreamedCall& call);
   void add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t lanes) const;

@@ -216,7 +216,7 @@ Answer StreamMachine::copy(CUdeviceptr target, CUdeviceptr source, uint64_t byte
 
 Answer StreamMachine::signal(const Position& at, uint64_t value) {
   if (turns_.gives_up_signal(at.lane)) return Answer::kNotYet;
-  if (!go_to(at.lane) || !put_behind_copies()) return Answer::kFailed;
+  if (!go_to(at.lane) || !put_copies()) return Answer::kFailed;
   words_.write_64(addresses_.counters[at.lane][addresses_.rank], value);
   has_told_[at.lane] = true;
   return Answer::kGoOn;
@@ -296,14 +296,16 @@ bool StreamMachine::goes_behind(CUstream behind, CUstream before) {
 }
 
 Status StreamMachine::finish(CUdeviceptr word, uint64_t value) {
-  if (!status_.ok() || !put_behind_copies()) return status_;
+  if (!status_.ok() || !put_copies()) return status_;
   words_.write_64(word, value);
   if (put_words()) goes_behind(main_, first_);
   return status_;
 }
 
+// Behind the waits of the lists, if there are copies.
 bool StreamMachine::put_copies() {
   if (copies_.size() == 0) return true;
+  if (!put_words()) return false;
   counts_.copies += copies_.size();
   counts_.crossing += copies_.crossing();
   ++counts_.batches;

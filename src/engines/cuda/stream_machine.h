@@ -150,7 +150,6 @@ class StreamMachine {
   bool mark_signals(uint32_t lane);
   // Waits are put first; no signal is added while there are copies.
   bool put_lists() { return put_words() && put_copies(); }
-  bool put_behind_copies() { return copies_.size() == 0 || put_lists(); }
   bool conflicts(const AddressRange& target, const AddressRange& source) const;
   bool put_copies();
   bool goes_behind(CUstream behind, CUstream before);

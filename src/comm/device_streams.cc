@@ -1,0 +1,231 @@
+#include "src/comm/device_streams.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/setting_values.h"
+#include "src/topology/device_graph.h"
+
+namespace tutti::comm {
+
+// Equal on all ranks, since it follows from their cards and from settings that must be equal.
+Status DeviceStreams::check_devices() const {
+  if (options_.engine == EngineWish::kHost) {
+    return Status::unsupported("the engine of the communicator, or TUTTI_ENGINE, is the host");
+  }
+  if (options_.env->config->device_ring_bytes == 0) {
+    return Status::unsupported("TUTTI_DEVICE_RING_BYTES is 0");
+  }
+  if (membership_.domain_size() != membership_.ranks()) {
+    return Status::unsupported("the ranks are not all on one host, by shared memory");
+  }
+  const std::vector<Profile>& profiles = membership_.profiles();
+  for (size_t rank = 0; rank < profiles.size(); ++rank) {
+    const Profile& one = profiles[rank];
+    if (one.device.empty()) {
+      return Status::unsupported(name_of(static_cast<int>(rank)) +
+                                 " had no current device when it made the communicator");
+    }
+    // A stream that waits for another one of its process holds up what shares its hardware queue.
+    for (size_t other = 0; other < rank; ++other) {
+      const bool same = profiles[other].device == one.device &&
+                        profiles[other].process == one.process && profiles[other].host == one.host;
+      if (!same) continue;
+      return Status::unsupported("ranks " + std::to_string(other) + " and " + std::to_string(rank) +
+                                 " share a process and its device");
+    }
+  }
+  return {};
+}
+
+Status DeviceStreams::open(const PlannerOptions& planning, const MakeRecorder& make_recorder) {
+  const std::vector<Profile>& profiles = membership_.profiles();
+  if (std::none_of(profiles.begin(), profiles.end(),
+                   [](const Profile& profile) { return !profile.device.empty(); })) {
+    return {};
+  }
+  if (Status status = check_devices(); !status.ok()) {
+    calls_ = std::make_unique<DeviceCalls>(std::move(status));
+    return {};
+  }
+  Result<std::unique_ptr<CallRecorder>> recorder = make_recorder();
+  if (!recorder.ok()) return recorder.status();
+  exec::DeviceRankOptions options = rank_options(*recorder.value());
+  Result<std::unique_ptr<DeviceCalls>> opened =
+      DeviceCalls::open(device(), std::move(options), planning, std::move(recorder).value(),
+                        {&places_, [this](bool are_apart) { return find_way(are_apart); }});
+  if (!opened.ok()) return opened.status();
+  calls_ = std::move(opened).value();
+  calls_->tell(*options_.env->log, name_of(membership_.rank()));
+  return {};
+}
+
+exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
+  exec::DeviceRankOptions options;
+  options.rank = membership_.rank();
+  for (const exec::Peer& peer : membership_.peers()) {
+    options.arenas.push_back(peer.arena);
+    options.links.push_back(peer.mapped);
+  }
+  for (const Profile& profile : membership_.profiles()) options.devices.push_back(profile.device);
+  options.where = options_.place;
+  options.ring_bytes = options_.env->config->device_ring_bytes;
+  options.peer_access = options_.env->config->peer_access;
+  options.least_ctas = options_.least_ctas;
+  options.most_ctas = options_.most_ctas;
+  options.engines_alone = options_.engine == EngineWish::kCopyEngine;
+  options.exchange = gather_;
+  options.failure = [this] { return failure_.check(); };
+  options.cause = [this] { return failure_.cause(); };
+  options.fail = [this, calls = &recorder](Status why, const diagnosis::Cause& cause) {
+    const bool is_first = failure_.check().ok();
+    failure_.fail(std::move(why), cause);
+    if (!is_first) return;
+    host_calls_.be_quiet();  // it was a call on devices
+    calls->dump(failure_.check());
+  };
+  options.report = [this](const std::string& text) { failure_.report(text); };
+  options.slow_ns = options_.env->config->slow_ns;
+  options.name_of = [this](int rank) { return name_of(rank); };
+  return options;
+}
+
+// Every rank says where its device is, then what it takes the longest way for: ranks in containers
+// may see different hosts.
+Result<select::DeviceWay> DeviceStreams::find_way(bool are_apart) {
+  const auto addresses = gather_(device().bus_address_of(options_.place));
+  if (!addresses.ok()) return addresses.status();
+  const Config& config = *options_.env->config;
+  const auto graph = topology::DeviceGraph::of_host(config);
+  auto mine = are_apart ? select::DeviceWay::kBus : select::DeviceWay::kDirect;
+  if (graph.ok()) {
+    const bool is_told = !config.host_topology_file.empty();
+    mine = select::longest_way(graph.value(), addresses.value(), is_told, are_apart);
+  }
+  const auto all = gather_(std::to_string(static_cast<int>(mine)));
+  if (!all.ok()) return all.status();
+  for (const std::string& text : all.value()) {
+    for (const auto way : {select::DeviceWay::kBus, select::DeviceWay::kBetweenNodes}) {
+      if (text == std::to_string(static_cast<int>(way))) mine = std::max(mine, way);
+    }
+  }
+  return mine;
+}
+
+uint64_t DeviceStreams::add(const WindowMemory& mine, Status& failed) {
+  using Shared = Result<std::shared_ptr<const exec::PeerMemory>>;
+  Shared shared = calls_ != nullptr ? calls_->share(mine.base, mine.bytes)
+                                    : Shared(Status::unsupported("no rank has a device"));
+  if (!shared.ok() && shared.status().code() != Code::kUnsupported) failed = shared.status();
+  if (!shared.ok()) {
+    options_.env->log->info("{}: registered device memory stays staged: {}",
+                            name_of(membership_.rank()), shared.status().message());
+  }
+  return places_.add(mine.base, mine.bytes, std::move(shared));
+}
+
+Status DeviceStreams::remove(uint64_t number) {
+  if (places_.remove(number)) return {};
+  return Status::invalid_usage("the handle is of no registration of this communicator");
+}
+
+void DeviceStreams::set_options(const CallOptions& options) {
+  if (calls_ != nullptr) calls_->set_options(options);
+}
+
+Status DeviceStreams::objection(const Request& request, EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->objection(request, engine_for(asked));
+  return Status::unsupported("no rank had a current device when it made the communicator");
+}
+
+Status DeviceStreams::objection_to_transfers(EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->objection_to_transfers(engine_for(asked));
+  return Status::unsupported("no rank had a current device when it made the communicator");
+}
+
+// A wish that is not followed is worth a warning, and so is a device whose calls, or reductions,
+// all go by the host, though nobody asked for that: it is slower by orders of magnitude. Rank 0
+// says so once, for all.
+bool DeviceStreams::is_worth_a_warning(const HostWay& way) {
+  if (options_.engine == EngineWish::kHost || options_.env->config->device_ring_bytes == 0) {
+    return false;
+  }
+  if (options_.engine != EngineWish::kAuto) return true;
+  const bool all = calls_ == nullptr || !calls_->refusal().ok();
+  if (!(all || way.may) || membership_.rank() != 0) return false;
+  return !std::exchange(warned_by_host_, true);
+}
+
+Status DeviceStreams::check_host_way(const HostWay& way) {
+  if (way.asked == EngineWish::kHost) return {};
+  const std::string why(way.why.message());
+  if (way.asked != EngineWish::kAuto) {
+    return Status::unsupported(way.operation + " on a stream of a device: the options of the " +
+                               "call or communicator ask for the engine " +
+                               std::string(engine_name(way.asked)) + ", but " + why);
+  }
+  bool warns = false;
+  {
+    const std::lock_guard lock(told_mutex_);
+    if (!told_by_host_.insert(way.operation).second) return {};
+    warns = is_worth_a_warning(way);
+  }
+  const std::string text = name_of(membership_.rank()) + ": " + way.operation +
+                           " on streams of devices goes by the host, since " + why;
+  Logger& log = *options_.env->log;
+  if (warns) {
+    log.warning("{}", text);
+  } else {
+    log.info("{}", text);
+  }
+  return {};
+}
+
+// Where all ranks' calls go by the host, options or not, there is nothing that could differ.
+Status DeviceStreams::announce_host_way(const Request& request, EngineWish asked) {
+  if (asked != EngineWish::kHost || !objection(request, EngineWish::kAuto).ok()) return {};
+  return calls_->declare_by_host(request);
+}
+
+Status DeviceStreams::announce_host_way(std::span<const exec::Transfer> transfers,
+                                        EngineWish asked) {
+  if (asked != EngineWish::kHost || !objection_to_transfers(EngineWish::kAuto).ok()) return {};
+  return calls_->rank().declare(transfers);
+}
+
+Status DeviceStreams::check_place(const exec::StreamPlace& where) const {
+  if (where.context == options_.place.context) return {};
+  return Status::invalid_usage("the stream is of another device, or context, than " +
+                               name_of(membership_.rank()) +
+                               " had current when the communicator was made (" +
+                               device().identity_of(options_.place) + "): pass one of that device");
+}
+
+std::string DeviceStreams::explain(const Request& request, bool in_place, EngineWish asked) {
+  if (calls_ == nullptr) return "";
+  return calls_->explain(request, in_place, asked, engine_for(asked)) + "\n";
+}
+
+std::string DeviceStreams::explain(std::span<const exec::Transfer> transfers, EngineWish asked) {
+  if (calls_ == nullptr) return "";
+  return calls_->explain(transfers, asked, engine_for(asked)) + "\n";
+}
+
+Result<exec::CallOrder*> DeviceStreams::order() {
+  if (order_ == nullptr) {
+    Result<std::shared_ptr<exec::CallOrder>> order = device().make_order();
+    if (!order.ok()) return order.status();
+    order_ = std::move(order).value();
+  }
+  return order_.get();
+}
+
+void DeviceStreams::open_to_graphs(Communicator& communicator) {
+  if (gate_ == nullptr) gate_ = std::make_shared<ReplayGate>(communicator);
+}
+
+void DeviceStreams::close_to_graphs() {
+  if (gate_ != nullptr) gate_->close();
+}
+
+}  // namespace tutti::comm

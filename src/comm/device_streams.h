@@ -1,0 +1,131 @@
+// Calls on streams of devices, as a communicator knows them: who runs them, in which order they
+// are, and which graphs may run them again.
+//
+// It is there for every communicator, also where no rank has a device: then it says so when it is
+// asked why a call goes by the host.
+//
+// Owns:    the calls of the rank's streams (DeviceCalls), registered device memory, their order.
+// Threads: one at a time; look() and remove() any. Lifetime: within what it is given.
+// Errors:  those of objection() are none: they say why a call goes by the host.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "src/comm/call_recorder.h"
+#include "src/comm/device_calls.h"
+#include "src/comm/failure.h"
+#include "src/comm/membership.h"
+#include "src/comm/memory_table.h"
+#include "src/comm/replay_gate.h"
+
+namespace tutti::comm {
+
+struct DeviceStreamsOptions {
+  exec::Device* device = nullptr;          // null: no stream of a device is ever used
+  exec::StreamPlace place;                 // the rank's; without a context it has none
+  EngineWish engine = EngineWish::kAuto;   // the communicator's wish
+  uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel that folds device memory; 0: Tutti's own
+  const Env* env = nullptr;
+};
+
+/// Why an operation on a stream of a device goes by the host.
+struct HostWay {
+  std::string operation;  // for messages
+  Status why;
+  EngineWish asked = EngineWish::kAuto;  // by the operation's options
+  bool may = false;  // operations of its kind go by streams, where nothing is in their way
+};
+
+class DeviceStreams {
+ public:
+  DeviceStreams(const DeviceStreamsOptions& options, const Membership& membership, Failure& failure,
+                CallRecorder& host_calls, GatherTexts gather)
+      : options_(options),
+        membership_(membership),
+        failure_(failure),
+        host_calls_(host_calls),
+        gather_(std::move(gather)) {}
+
+  using MakeRecorder = std::function<Result<std::unique_ptr<CallRecorder>>()>;
+  /// Collective, where some rank has a device. `planning` is that of the host's calls.
+  Status open(const PlannerOptions& planning, const MakeRecorder& make_recorder);
+  /// The streams are past all calls, or never will be.
+  void close() { calls_.reset(); }
+
+  exec::Device& device() const { return *options_.device; }
+  const exec::StreamPlace& place() const { return options_.place; }
+  /// Whether some rank has a device.
+  bool any() const { return calls_ != nullptr; }
+  /// If objection() has none.
+  DeviceCalls& calls() { return *calls_; }
+  /// For requests that bring none.
+  void set_options(const CallOptions& options);
+  /// Finds out whether a peer has given up.
+  void look() const {
+    if (calls_ != nullptr) calls_->look();
+  }
+
+  /// Why the request goes by the host; OK: its streams run it from device to device. Equal on all
+  /// ranks. `asked`: by its options.
+  Status objection(const Request& request, EngineWish asked) const;
+  /// The same of all sends and receives.
+  Status objection_to_transfers(EngineWish asked) const;
+  /// kUnsupported if the options asked for another way. The log is told once for each operation.
+  Status check_host_way(const HostWay& way);
+  /// If the options ask for the host: peers that would put it into their streams learn of it. An
+  /// error has failed the communicator.
+  Status announce_host_way(const Request& request, EngineWish asked);
+  Status announce_host_way(std::span<const exec::Transfer> transfers, EngineWish asked);
+  /// The ring and the counters are known in the context of the rank's device only.
+  Status check_place(const exec::StreamPlace& where) const;
+  /// How, or why not. A line, or none.
+  std::string explain(const Request& request, bool in_place, EngineWish asked);
+  std::string explain(std::span<const exec::Transfer> transfers, EngineWish asked);
+
+  /// Collective, of device memory; for MemoryTable::add(). `failed`: why it is no registration at
+  /// all.
+  uint64_t add(const WindowMemory& mine, Status& failed);
+  Status remove(uint64_t number);
+
+  /// Of all calls in streams of devices. Made before the first of them.
+  Result<exec::CallOrder*> order();
+  /// Before a call of the communicator is captured.
+  void open_to_graphs(Communicator& communicator);
+  /// No graph runs its calls any more: before what ends it waits for what is pending.
+  void close_to_graphs();
+  /// Whether graphs may run calls of it at any time. Then no thread drives it but the engine's.
+  bool is_replayed() const { return gate_ != nullptr; }
+  const std::shared_ptr<ReplayGate>& gate() const { return gate_; }
+
+ private:
+  Status check_devices() const;
+  exec::DeviceRankOptions rank_options(CallRecorder& recorder);
+  Result<select::DeviceWay> find_way(bool are_apart);
+  /// By which a call runs, where it can be had.
+  EngineWish engine_for(EngineWish asked) const {
+    return asked == EngineWish::kAuto ? options_.engine : asked;
+  }
+  bool is_worth_a_warning(const HostWay& way);
+  std::string name_of(int rank) const { return membership_.name_of(rank); }
+
+  const DeviceStreamsOptions options_;
+  const Membership& membership_;
+  Failure& failure_;
+  CallRecorder& host_calls_;
+  const GatherTexts gather_;
+  DevicePlaces places_;
+  std::unique_ptr<DeviceCalls> calls_;  // null: no rank has a device
+  std::mutex told_mutex_;
+  std::set<std::string> told_by_host_;  // under told_mutex_: operations
+  bool warned_by_host_ = false;         // under told_mutex_
+  std::shared_ptr<exec::CallOrder> order_;
+  std::shared_ptr<ReplayGate> gate_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,38 @@
+// An access to a window: a put, a get, a signal, or the wait for one.
+//
+// Owns: its options. Threads and errors: those of an Operation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/operation/operation.h"
+
+namespace tutti::operation {
+
+class AccessOperation final : public Operation {
+ public:
+  AccessOperation(comm::Communicator& communicator, const comm::Access& access)
+      : Operation(communicator, nullptr), access_(access) {}
+
+  std::unique_ptr<Operation> copy() const override;
+  std::string name() const override { return comm::name_of(access_.kind); }
+  GroupPhase phase(Runner) const override;
+  std::vector<CallBuffer> buffers() const override;
+  void move_buffer(size_t, std::byte* memory) override { access_.local = memory; }
+
+  Result<double> predict_ns() override;
+  std::string explain() override;
+
+  Status run() override;
+  uint64_t queue() override;
+  Status begin(uint64_t ticket) override;
+  plan::Progress advance() override;
+  Status outcome() const override;
+
+ private:
+  comm::Access access_;
+};
+
+}  // namespace tutti::operation

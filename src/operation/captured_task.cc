@@ -1,0 +1,47 @@
+#include "src/operation/captured_task.h"
+
+#include <utility>
+
+#include "src/base/caught.h"
+
+namespace tutti::operation {
+
+CapturedTask::CapturedTask(Task task, size_t streams, StreamEngine& engine,
+                           std::shared_ptr<comm::ReplayGate> gate)
+    : task_(std::move(task)), streams_(streams), engine_(engine), gate_(std::move(gate)) {}
+
+void CapturedTask::arrived() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (++arrived_ < streams_) return;
+    arrived_ = 0;
+  }
+  size_t fenced = 0;
+  const Status status = caught_status([&] { return run(fenced); });
+  for (size_t i = fenced; i < crossings_.size(); ++i) crossings_[i]->skip();
+  if (status.ok()) return;
+  (void)gate_->pass([&](comm::Communicator& communicator) {
+    communicator.failures().abort(status);
+    return Status();
+  });
+}
+
+// A fence that goes with the task lets its stream go on.
+Status CapturedTask::run(size_t& fenced) {
+  Task task;
+  task.operation = task_.operation->copy();
+  task.priority = task_.priority;
+  task.is_replay = true;
+  task.stream = task_.stream;
+  task.more_streams = task_.more_streams;
+  task.fences.reserve(crossings_.size());
+  for (; fenced < crossings_.size(); ++fenced) {
+    task.fences.push_back(crossings_[fenced]->fence());
+  }
+  return gate_->pass([&](comm::Communicator&) {
+    engine_.submit(task);
+    return Status();
+  });
+}
+
+}  // namespace tutti::operation

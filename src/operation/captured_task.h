@@ -1,0 +1,49 @@
+// A call in a graph: a task that is run anew whenever the graph runs and its streams have come.
+//
+// The graph may outlive the communicator. So a run asks the gate, which the communicator closes
+// before it ends: behind it a run does nothing but let its streams go on.
+//
+// Owns: the call's host memory (its crossings). Threads: arrived() from threads of the device's
+// driver, which may neither use the device nor wait long; the rest is the caller's. Errors: a run's
+// are the communicator's.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/comm/replay_gate.h"
+#include "src/operation/engine.h"
+
+namespace tutti::operation {
+
+class CapturedTask {
+ public:
+  /// `streams`: that have to come, each of them once for a run. The engine lives as long as the
+  /// process. `gate`: of the task's communicator.
+  CapturedTask(Task task, size_t streams, StreamEngine& engine,
+               std::shared_ptr<comm::ReplayGate> gate);
+  CapturedTask(const CapturedTask&) = delete;
+  CapturedTask& operator=(const CapturedTask&) = delete;
+
+  /// While it is put together.
+  Task& task() { return task_; }
+  void add(std::shared_ptr<exec::Crossing> crossing) { crossings_.push_back(std::move(crossing)); }
+  const std::vector<std::shared_ptr<exec::Crossing>>& crossings() const { return crossings_; }
+
+  /// One of its streams has come, in a run of the graph.
+  void arrived();
+
+ private:
+  Status run(size_t& fenced);
+
+  Task task_;  // each run has a copy
+  std::vector<std::shared_ptr<exec::Crossing>> crossings_;
+  const size_t streams_;
+  StreamEngine& engine_;
+  const std::shared_ptr<comm::ReplayGate> gate_;
+  std::mutex mutex_;
+  size_t arrived_ = 0;  // under mutex_: of this run
+};
+
+}  // namespace tutti::operation

@@ -1,0 +1,159 @@
+#include "src/operation/collective_operation.h"
+
+#include <cstring>
+#include <utility>
+
+#include "src/schedule/layout.h"
+
+namespace tutti::operation {
+namespace {
+
+std::vector<Share> shares_of(const comm::CountView& view, const uint64_t* counts,
+                             const uint64_t* offsets, uint64_t element) {
+  std::vector<Share> shares;
+  for (uint32_t i = 0; i < view.ranks; ++i) {
+    shares.push_back({comm::offset_of(view, counts, offsets, i) * element, counts[i] * element});
+  }
+  return shares;
+}
+
+std::vector<Share> input_of(const comm::Request& request, const schedule::Shape& shape, int rank) {
+  const uint64_t element = types::size_of(request.type);
+  if (request.counts == nullptr) {
+    return {{0, schedule::input_elements(shape, rank, request.count) * element}};
+  }
+  const comm::CountView& view = *request.counts;
+  if (view.send_counts == nullptr) return {{0, comm::input_elements_of(view, rank) * element}};
+  return shares_of(view, view.send_counts, view.send_offsets, element);
+}
+
+std::vector<Share> output_of(const comm::Request& request, const schedule::Shape& shape, int rank) {
+  const uint64_t element = types::size_of(request.type);
+  if (request.counts == nullptr) {
+    return {{0, schedule::output_elements(shape, rank, request.count) * element}};
+  }
+  const comm::CountView& view = *request.counts;
+  if (view.recv_counts == nullptr) return {{0, view.send_counts[rank] * element}};
+  return shares_of(view, view.recv_counts, view.recv_offsets, element);
+}
+
+}  // namespace
+
+CollectiveOperation::CollectiveOperation(comm::Communicator& communicator,
+                                         const comm::Request& request)
+    : Operation(communicator, request.extras), request_(request) {
+  if (request.counts != nullptr) counts_ = comm::KeptCounts(*request.counts);
+}
+
+comm::Request CollectiveOperation::request() const {
+  comm::Request request = request_;
+  request.extras = &extras_;
+  if (request.counts != nullptr) request.counts = &counts_.view();
+  return request;
+}
+
+std::unique_ptr<Operation> CollectiveOperation::copy() const {
+  return std::make_unique<CollectiveOperation>(*this);
+}
+
+std::vector<CallBuffer> CollectiveOperation::buffers() const {
+  const comm::Request request = this->request();
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = communicator().ranks();
+  shape.root = request.root;
+  const int rank = communicator().rank();
+  std::vector<CallBuffer> all;
+  all.push_back({name(), "send", request.send, input_of(request, shape, rank), BufferUse::kInput});
+  all.push_back(
+      {name(), "recv", request.recv, output_of(request, shape, rank), BufferUse::kOutput});
+  const void* const scalar = extras_.scalar.memory;
+  if (scalar != nullptr) {
+    const Share one{0, types::size_of(request.type)};
+    all.push_back({name(), "the scalar", scalar, {one}, BufferUse::kScalar});
+  }
+  return all;
+}
+
+void CollectiveOperation::move_buffer(size_t number, std::byte* memory) {
+  if (number == 0) request_.send = memory;
+  if (number == 1) request_.recv = memory;
+  if (number == 2) extras_.scalar.memory = memory;
+}
+
+Result<double> CollectiveOperation::predict_ns() {
+  return communicator().collectives().predict_ns(request());
+}
+
+std::string CollectiveOperation::explain() {
+  const comm::Request request = this->request();
+  comm::Collectives& collectives = communicator().collectives();
+  const std::string& origin = communicator().origin();
+  return (origin.empty() ? "" : origin + "\n") + collectives.explain(request) +
+         communicator().streams().explain(request, collectives.is_in_place(request),
+                                          options().engine);
+}
+
+Status CollectiveOperation::run() { return communicator().collectives().run(request()); }
+
+uint64_t CollectiveOperation::queue() {
+  comm::CallRecorder& labels = communicator().frame().labels();
+  return labels.recorder().queue(labels.label(request()));
+}
+
+Status CollectiveOperation::begin(uint64_t ticket) {
+  return communicator().collectives().begin(request(), ticket);
+}
+
+plan::Progress CollectiveOperation::advance() { return communicator().collectives().advance(); }
+
+Status CollectiveOperation::outcome() const { return communicator().collectives().outcome(); }
+
+Status CollectiveOperation::objection_of_streams() const {
+  return communicator().streams().objection(request(), options().engine);
+}
+
+Status CollectiveOperation::check_host_way() {
+  const bool may = comm::DeviceCalls::may_take(request_);
+  return communicator().streams().check_host_way(
+      {.operation = name(), .why = objection_of_streams(), .asked = options().engine, .may = may});
+}
+
+Status CollectiveOperation::announce_host_way() {
+  return communicator().streams().announce_host_way(request(), options().engine);
+}
+
+// A scalar in ordinary host memory is read now, since no stream can.
+Status CollectiveOperation::take_scalar() {
+  types::Scalar& scalar = extras_.scalar;
+  if (scalar.memory == nullptr) return {};
+  const Result<exec::MemoryPlace> place = communicator().streams().device().place_of(scalar.memory);
+  if (!place.ok()) return place.status();
+  if (place.value() != exec::MemoryPlace::kHost) return {};
+  std::memcpy(scalar.value.data(), scalar.memory, types::size_of(request_.type));
+  scalar.memory = nullptr;
+  return {};
+}
+
+Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::StreamPlace> where) {
+  comm::DeviceStreams& streams = communicator().streams();
+  if (Status status = streams.check_place(where.front()); !status.ok()) return status;
+  if (Status status = check_streams_memory(streams.device(), buffers()); !status.ok())
+    return status;
+  if (Status status = take_scalar(); !status.ok()) return status;
+  const comm::Request request = this->request();
+  comm::Collectives& collectives = communicator().collectives();
+  const uint64_t deadline_ns = collectives.deadline_from_now(&extras_);
+  if (request.counts != nullptr && request.counts->is_private()) {
+    exec::StreamedTransfers shares = streams.calls().shares_of(request, where.front());
+    shares.call.deadline_ns = deadline_ns;
+    return StreamWork(std::move(shares));
+  }
+  Result<exec::StreamedCall> call =
+      streams.calls().call_of(request, collectives.is_in_place(request), where.front());
+  if (!call.ok()) return call.status();
+  call.value().call.deadline_ns = deadline_ns;
+  return StreamWork(std::move(call).value());
+}
+
+}  // namespace tutti::operation

@@ -1,0 +1,47 @@
+// A collective call, with count vectors or without.
+//
+// Owns: its options, its scalar and its count vectors. Threads and errors: those of an Operation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/operation/operation.h"
+
+namespace tutti::operation {
+
+class CollectiveOperation final : public Operation {
+ public:
+  /// All that the request points to, but the buffers, is copied.
+  CollectiveOperation(comm::Communicator& communicator, const comm::Request& request);
+
+  std::unique_ptr<Operation> copy() const override;
+  std::string name() const override { return comm::name_of(request_); }
+  GroupPhase phase(Runner) const override { return GroupPhase::kCollective; }
+  std::vector<CallBuffer> buffers() const override;
+  void move_buffer(size_t number, std::byte* memory) override;
+
+  Result<double> predict_ns() override;
+  std::string explain() override;
+
+  Status run() override;
+  uint64_t queue() override;
+  Status begin(uint64_t ticket) override;
+  plan::Progress advance() override;
+  Status outcome() const override;
+
+  Status objection_of_streams() const override;
+  Status check_host_way() override;
+  Status announce_host_way() override;
+  Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where) override;
+
+ private:
+  comm::Request request() const;
+  Status take_scalar();
+
+  comm::Request request_;  // without its extras and counts
+  comm::KeptCounts counts_;
+};
+
+}  // namespace tutti::operation

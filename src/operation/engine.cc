@@ -1,0 +1,66 @@
+#include "src/operation/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/thread.h"
+
+namespace tutti::operation {
+
+Result<std::unique_ptr<StreamEngine>> StreamEngine::create() {
+  std::unique_ptr<StreamEngine> made(new StreamEngine);
+  Result<std::thread> thread = start_thread("tutti-engine", [raw = made.get()] { raw->loop(); });
+  if (!thread.ok()) return thread.status();
+  made->thread_ = std::move(thread).value();
+  return made;
+}
+
+StreamEngine::~StreamEngine() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void StreamEngine::submit(Task& task) { take({&task, 1}, false); }
+
+void StreamEngine::submit(std::span<Task> group) { take(group, true); }
+
+void StreamEngine::take(std::span<Task> tasks, bool as_group) {
+  {
+    const std::lock_guard lock(mutex_);
+    const size_t wanted = inbox_.size() + tasks.size();
+    if (wanted > inbox_.capacity()) inbox_.reserve(std::max(wanted, 2 * inbox_.capacity()));
+    if (as_group) ++groups_;
+    for (Task& task : tasks) {
+      if (as_group) task.group = groups_;
+      task.announce();
+      inbox_.push_back(std::move(task));
+    }
+  }
+  wake_.notify_one();
+}
+
+void StreamEngine::loop() {
+  constexpr size_t kMostKept = 4 * Driver::kMostSpares;
+  Driver driver;
+  Backoff backoff(20);
+  std::vector<Task> arrived;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (driver.empty()) wake_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
+      if (stop_ && inbox_.empty() && driver.empty()) return;
+      arrived.swap(inbox_);
+    }
+    for (Task& task : arrived) driver.add(std::move(task));
+    arrived.clear();
+    if (arrived.capacity() > kMostKept) std::vector<Task>().swap(arrived);
+    driver.turn(backoff);
+  }
+}
+
+}  // namespace tutti::operation

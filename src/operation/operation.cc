@@ -1,0 +1,21 @@
+#include "src/operation/operation.h"
+
+namespace tutti::operation {
+
+void Operation::keep_options() {
+  if (!extras_.options) extras_.options = communicator_->options();
+}
+
+bool Operation::can_join(const Operation&) const { return false; }
+
+void Operation::join(const Operation&) {}
+
+Status Operation::objection_of_streams() const {
+  return Status::unsupported("calls of this kind do not go by streams");
+}
+
+Result<StreamWork> Operation::stream_work(std::span<const exec::StreamPlace>) {
+  return Status::internal_error(name() + " was put into a stream, which cannot run it");
+}
+
+}  // namespace tutti::operation

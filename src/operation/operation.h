@@ -1,0 +1,114 @@
+// One call of a communicator, whatever its kind: a collective, sends and receives, an access to a
+// window.
+//
+// It is asked what it is, whether it may run and how long it should take; and it is run in one of
+// three ways, which follows from its stream (runner_of): at once, by run(); in pieces, by queue(),
+// begin(), advance() and outcome(), in a thread that drives others beside it; or by a stream of a
+// device itself, from stream_work(). A new kind of call is a class that derives from this.
+//
+// Owns:    all that it needs but the caller's buffers, the communicator and the window. A copy is
+//          independent of it.
+// Threads: one at a time; those of a communicator run one after the other.
+// Errors:  check() and the first error of begin(): nothing has run. Those of outcome() may be of
+//          the operation alone or of the communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/comm/communicator.h"
+#include "src/operation/buffers.h"
+#include "src/plan/walk.h"
+
+namespace tutti::operation {
+
+/// The thread or stream that runs an operation.
+enum class Runner : uint8_t {
+  kCallersThread,
+  kStreamThread,  // StreamEngine, which also runs what streams of devices send through the host
+  kStream,        // of a device: its copies and kernels go from device to device
+};
+
+/// The order in which a group's operations begin. Ranks may name operations of different kinds in
+/// different orders, and need not all have each kind: with what all ranks call first, then the
+/// transfers, then what never waits, nobody waits for what its peer has behind something else.
+enum class GroupPhase : uint8_t { kCollective, kTransferOfStreams, kTransfer, kAccess, kWait };
+
+/// An operation as a stream of a device takes it.
+using StreamWork = std::variant<exec::StreamedCall, exec::StreamedTransfers>;
+
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  comm::Communicator& communicator() const { return *communicator_; }
+  /// In force for it: its own, or the communicator's.
+  const comm::CallOptions& options() const { return communicator_->options_of(&extras_); }
+  /// Options that the communicator gets from now on are for later calls.
+  void keep_options();
+
+  virtual std::unique_ptr<Operation> copy() const = 0;
+  /// For messages.
+  virtual std::string name() const = 0;
+  virtual GroupPhase phase(Runner runner) const = 0;
+  /// Whether join() may take a later one of the same communicator in, so that both progress
+  /// together.
+  virtual bool can_join(const Operation& later) const;
+  /// Where there is no memory this throws, and it is as it was.
+  virtual void join(const Operation& later);
+  virtual std::vector<CallBuffer> buffers() const = 0;
+  /// Of buffers(): it lies there from now on.
+  virtual void move_buffer(size_t number, std::byte* memory) = 0;
+
+  /// Whether it may run as it is.
+  virtual Status check() const { return {}; }
+  /// How long it should take; nothing runs, and no other rank is asked.
+  virtual Result<double> predict_ns() = 0;
+  /// The way that it would take, for people. Lines.
+  virtual std::string explain() = 0;
+
+  /// Blocks until the rank's part is complete.
+  virtual Status run() = 0;
+  /// When it gets its place in line: takes no memory. Returns the ticket for begin().
+  virtual uint64_t queue() = 0;
+  virtual Status begin(uint64_t ticket) = 0;
+  /// Never waits. kDone also after a failure.
+  virtual plan::Progress advance() = 0;
+  /// Of one that is done. It may fail though the communicator does not: an access outside a window,
+  /// a call that no algorithm can run.
+  virtual Status outcome() const = 0;
+
+  /// Why streams of devices send it through the host; OK: they run it. Equal on all ranks.
+  virtual Status objection_of_streams() const;
+  /// Before they do so, though its options may ask for something else: kUnsupported then. The log
+  /// is told once for each name.
+  virtual Status check_host_way() { return {}; }
+  /// If its options ask for that, peers that would put it into their streams learn of it. An error
+  /// has failed the communicator.
+  virtual Status announce_host_way() { return {}; }
+  /// As its streams, `where`, take it; without who is told of its end. Valid until the next call of
+  /// the communicator's.
+  virtual Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where);
+
+ protected:
+  /// `extras`: null or the call's own.
+  Operation(comm::Communicator& communicator, const comm::Extras* extras)
+      : communicator_(&communicator) {
+    if (extras != nullptr) extras_ = *extras;
+  }
+  Operation(const Operation&) = default;
+  Operation& operator=(const Operation&) = default;
+
+  comm::Extras extras_;
+
+ private:
+  comm::Communicator* communicator_;
+};
+
+}  // namespace tutti::operation

@@ -1,0 +1,70 @@
+#include "src/operation/placed_operation.h"
+
+#include <algorithm>
+
+namespace tutti::operation {
+
+Runner runner_of(const Operation& operation, const CallStream& stream) {
+  if (stream.is_of_device()) {
+    return operation.objection_of_streams().ok() ? Runner::kStream : Runner::kStreamThread;
+  }
+  const bool is_host = stream.kind == StreamKind::kHost;
+  const bool is_replayed = operation.communicator().streams().is_replayed();
+  return is_host || is_replayed ? Runner::kStreamThread : Runner::kCallersThread;
+}
+
+PlacedOperation::PlacedOperation(const Operation& operation, const CallStream& stream,
+                                 const std::shared_ptr<Completion>& handle)
+    : communicator(&operation.communicator()),
+      streams{stream},
+      runner(runner_of(operation, stream)),
+      phase(operation.phase(runner)) {
+  task.operation = operation.copy();
+  task.priority = operation.options().priority;
+  task.stream = stream.told;
+  if (handle == nullptr) return;
+  task.handles.push_back(handle);
+  handle->add();  // from here on it must be told
+}
+
+Status PlacedOperation::check() {
+  if (Status status = task.operation->check(); !status.ok()) return status;
+  bool any = false;
+  for (CallStream& stream : streams) {
+    if (!stream.is_of_device()) continue;
+    any = true;
+    comm::DeviceStreams& known = communicator->streams();
+    const auto place = known.device().place_of_stream(stream.handle, known.place());
+    if (!place.ok()) return place.status();
+    stream.place = place.value();
+  }
+  return any ? communicator->streams().order().status() : Status();
+}
+
+Status PlacedOperation::prepare() {
+  if (Status status = check(); !status.ok()) return status;
+  const bool any = std::any_of(streams.begin(), streams.end(),
+                               [](const CallStream& one) { return one.is_of_device(); });
+  if (!any || runner == Runner::kStream) return {};
+  return task.operation->check_host_way();
+}
+
+std::vector<exec::StreamPlace> PlacedOperation::places() const {
+  std::vector<exec::StreamPlace> all;
+  std::vector<void*> handles;
+  for (const CallStream& stream : streams) {
+    const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
+    if (!stream.is_of_device() || known) continue;
+    handles.push_back(stream.handle);
+    all.push_back(stream.place);
+  }
+  return all;
+}
+
+bool PlacedOperation::is_captured() const {
+  return std::any_of(streams.begin(), streams.end(), [](const CallStream& stream) {
+    return stream.is_of_device() && stream.place.capture != 0;
+  });
+}
+
+}  // namespace tutti::operation
