@@ -1,5 +1,6 @@
 // The collectives of tutti.h: check every argument, then submit.
 #include <string>
+#include <utility>
 
 #include "src/api/call.h"
 #include "src/api/caught.h"
@@ -71,9 +72,27 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
-// In each entry point, for the reason that FastPath::run() gives.
-[[gnu::always_inline]] inline tuttiResult_t run(tuttiComm_t comm, const Request& request,
-                                                tuttiStream_t stream, const Handle* handle) {
+// Apart from run(), whose way to the blocking call shall not pay for the operation's place.
+[[gnu::noinline]] tuttiResult_t submit_elsewhere(tuttiComm_t comm, const Request& request,
+                                                 tuttiStream_t stream, const Handle* handle) {
+  operation::CollectiveOperation operation(*comm->communicator, request);
+  return submit(comm, std::move(operation), stream, handle);
+}
+
+tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_t stream,
+                         const Handle* handle);
+
+// In each entry point, for the reason that FastPath::run() gives. `op`: null where nothing is
+// reduced, or the request has its operation.
+[[gnu::always_inline]] inline tuttiResult_t run(tuttiComm_t comm, Request request,
+                                                const tuttiRedOp_t* op, tuttiStream_t stream,
+                                                const Handle* handle) {
+  if (op != nullptr) {
+    const int number = number_of(*op);
+    if (number < 0 || number >= types::kReduceOps) [[unlikely]]
+      return run_scaled(comm, request, number, stream, handle);
+    request.op = static_cast<types::ReduceOp>(number);
+  }
   if (comm == nullptr) [[unlikely]]
     return refuse(comm, check_handle(comm));
   const Caller caller(comm->presence);
@@ -85,7 +104,7 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   const bool is_blocking = stream.kind == tuttiStreamBlocking && !may_have_device_memory();
   if (is_blocking && !in_group()) [[likely]]
     return run_now(comm, [&] { return comm->communicator->collectives().run(request); });
-  return submit(comm, operation::CollectiveOperation(*comm->communicator, request), stream, handle);
+  return submit_elsewhere(comm, request, stream, handle);
 }
 
 // The rest of the way is that of any other.
@@ -94,17 +113,7 @@ tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_
   const Visitor visitor = visit(comm);  // the operations belong to the communicator
   comm::Extras extras;
   const Status status = take_scaled(comm, op, request, extras);
-  return status.ok() ? run(comm, request, stream, handle) : refuse(comm, status);
-}
-
-tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
-                           tuttiStream_t stream, const Handle* handle) {
-  const int number = number_of(op);
-  if (number < 0 || number >= types::kReduceOps) {
-    return run_scaled(comm, request, number, stream, handle);
-  }
-  request.op = static_cast<types::ReduceOp>(number);
-  return run(comm, request, stream, handle);
+  return status.ok() ? run(comm, request, nullptr, stream, handle) : refuse(comm, status);
 }
 
 }  // namespace
@@ -169,15 +178,14 @@ Request make_request(Collective collective, const void* send, void* recv, size_t
 
 tuttiResult_t run_collective(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
                              tuttiStream_t stream, const Handle* handle) {
-  return schedule::reduces(request.collective) ? run_reducing(comm, request, op, stream, handle)
-                                               : run(comm, request, stream, handle);
+  const tuttiRedOp_t* const reduced = schedule::reduces(request.collective) ? &op : nullptr;
+  return run(comm, request, reduced, stream, handle);
 }
 
 }  // namespace tutti::api
 
 using tutti::api::make_request;
 using tutti::api::run;
-using tutti::api::run_reducing;
 using tutti::schedule::Collective;
 
 extern "C" {
@@ -185,15 +193,15 @@ extern "C" {
 tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::api::caught(comm, [&] {
-    return run_reducing(comm, make_request(Collective::kAllReduce, send, recv, count, type), op,
-                        stream, nullptr);
+    return run(comm, make_request(Collective::kAllReduce, send, recv, count, type), &op, stream,
+               nullptr);
   });
 }
 
 tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::api::caught(comm, [&] {
-    return run(comm, make_request(Collective::kAllGather, send, recv, count, type), stream,
+    return run(comm, make_request(Collective::kAllGather, send, recv, count, type), nullptr, stream,
                nullptr);
   });
 }
@@ -201,8 +209,8 @@ tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count, tuttiDa
 tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::api::caught(comm, [&] {
-    return run_reducing(comm, make_request(Collective::kReduceScatter, send, recv, count, type), op,
-                        stream, nullptr);
+    return run(comm, make_request(Collective::kReduceScatter, send, recv, count, type), &op, stream,
+               nullptr);
   });
 }
 
@@ -211,7 +219,7 @@ tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDa
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     auto request = make_request(Collective::kBroadcast, send, recv, count, type);
     request.root = root;
-    return run(comm, request, stream, nullptr);
+    return run(comm, request, nullptr, stream, nullptr);
   });
 }
 
@@ -220,7 +228,7 @@ tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count, tuttiDataT
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     auto request = make_request(Collective::kReduce, send, recv, count, type);
     request.root = root;
-    return run_reducing(comm, request, op, stream, nullptr);
+    return run(comm, request, &op, stream, nullptr);
   });
 }
 
@@ -229,7 +237,7 @@ tuttiResult_t tuttiGather(const void* send, void* recv, size_t count, tuttiDataT
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     auto request = make_request(Collective::kGather, send, recv, count, type);
     request.root = root;
-    return run(comm, request, stream, nullptr);
+    return run(comm, request, nullptr, stream, nullptr);
   });
 }
 
@@ -238,21 +246,22 @@ tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count, tuttiData
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     auto request = make_request(Collective::kScatter, send, recv, count, type);
     request.root = root;
-    return run(comm, request, stream, nullptr);
+    return run(comm, request, nullptr, stream, nullptr);
   });
 }
 
 tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
                             tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::api::caught(comm, [&] {
-    return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), stream, nullptr);
+    return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), nullptr, stream,
+               nullptr);
   });
 }
 
 tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
   return tutti::api::caught(comm, [&] {
-    return run(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream,
-               nullptr);
+    return run(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), nullptr,
+               stream, nullptr);
   });
 }
 

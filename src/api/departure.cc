@@ -23,7 +23,7 @@ void leave_together(const Lounge::Ranks& ranks, const std::function<bool()>& wan
     if (!rank->begin_leaving(kLeaveNs, wanted)) continue;
     operation::Task task;
     const comm::Request barrier{.collective = schedule::Collective::kBarrier};
-    task.operation = std::make_unique<operation::CollectiveOperation>(*rank, barrier);
+    task.operation = operation::HeldOperation(operation::CollectiveOperation(*rank, barrier));
     task.stream.completion = completion;
     task.announce();
     driver.add(std::move(task));

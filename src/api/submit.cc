@@ -85,7 +85,7 @@ Status settle(OpenGroup& group) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   const CallStream stream = call_stream(tuttiBlocking(), group.operations.blocking());
   PlacedOperation member(group.plain.operation(), stream, nullptr);
-  member.streams.assign(group.plain.size(), stream);
+  for (size_t i = 1; i < group.plain.size(); ++i) member.add_streams({&stream, 1});
   add(group, comm, member);
   group.plain.clear();  // what was taken is not lost
   return {};
@@ -104,17 +104,6 @@ Status collect(OpenGroup& group, tuttiComm_t comm, const operation::Operation& o
   });
   if (!kept.ok()) member.task.tell(kept);
   return kept;
-}
-
-Status run_alone(const operation::Operation& operation, tuttiStream_t stream,
-                 const Handle& handle) {
-  Handle blocking;
-  if (stream.kind == tuttiStreamBlocking) {
-    if (Status status = check_can_wait("this call"); !status.ok()) return status;
-    blocking = std::make_shared<operation::Completion>();
-  }
-  PlacedOperation member(operation, call_stream(stream, blocking), handle);
-  return operation::run_alone(member, kStreamThread);
 }
 
 /// The communicators of a group are kept from being freed while this exists. Another thread may
@@ -234,10 +223,16 @@ tuttiResult_t submit(tuttiComm_t comm, operation::Operation&& operation, tuttiSt
     return kept.ok() ? tuttiSuccess : refuse(comm, kept);
   }
   const bool is_blocking = stream.kind == tuttiStreamBlocking;
-  if (!is_blocking || comm->communicator->streams().is_replayed()) {
-    return report(comm, run_alone(operation, stream, told));
+  if (is_blocking && !comm->communicator->streams().is_replayed()) {
+    return run_now(comm, [&] { return operation.run(); });
   }
-  return run_now(comm, [&] { return operation.run(); });
+  Handle blocking;
+  if (is_blocking) {
+    if (Status status = check_can_wait("this call"); !status.ok()) return report(comm, status);
+    blocking = std::make_shared<operation::Completion>();
+  }
+  PlacedOperation placed(operation, call_stream(stream, blocking), told);
+  return report(comm, operation::run_alone(placed, kStreamThread));
 }
 
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,

@@ -4,10 +4,6 @@ namespace tutti::operation {
 
 using Kind = comm::Access::Kind;
 
-std::unique_ptr<Operation> AccessOperation::copy() const {
-  return std::make_unique<AccessOperation>(*this);
-}
-
 GroupPhase AccessOperation::phase(Runner) const {
   return access_.kind == Kind::kWaitSignal ? GroupPhase::kWait : GroupPhase::kAccess;
 }

@@ -3,7 +3,6 @@
 // Owns: its options. Threads and errors: those of an Operation.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,11 @@
 
 namespace tutti::operation {
 
-class AccessOperation final : public Operation {
+class AccessOperation final : public OperationOf<AccessOperation> {
  public:
   AccessOperation(comm::Communicator& communicator, const comm::Access& access)
-      : Operation(communicator, nullptr), access_(access) {}
+      : OperationOf(communicator, nullptr), access_(access) {}
 
-  std::unique_ptr<Operation> copy() const override;
   std::string name() const override { return comm::name_of(access_.kind); }
   GroupPhase phase(Runner) const override;
   std::vector<CallBuffer> buffers() const override;

@@ -15,7 +15,7 @@ namespace tutti::operation {
 namespace {
 
 Status check_alike(const PlacedOperation& member) {
-  const auto& streams = member.streams;
+  const auto& streams = member.streams();
   const bool all = std::all_of(streams.begin(), streams.end(), [](const CallStream& stream) {
     return stream.is_of_device() && stream.place.capture != 0;
   });
@@ -54,7 +54,7 @@ Status open_to_graphs(const PlacedOperation& member, const StreamThread& thread)
 /// The task that a graph runs: its end is told to nobody but the graph's streams.
 Task task_of(const PlacedOperation& member) {
   Task task;
-  task.operation = member.task.operation->copy();
+  task.operation = HeldOperation(*member.task.operation);
   task.priority = member.task.priority;
   task.stream = member.task.stream;
   task.more_streams = member.task.more_streams;
@@ -73,7 +73,7 @@ Status enter_staged(Put& put, const StreamThread& thread) {
   for (const exec::StreamPlace& place : places) {
     if (Status status = streams.device().keep(place, put.task); !status.ok()) return status;
   }
-  if (Status status = stage_captured(*put.task, member.streams); !status.ok()) return status;
+  if (Status status = stage_captured(*put.task, member.streams()); !status.ok()) return status;
   const Result<exec::CallOrder*> order = streams.order();
   if (!order.ok()) return order.status();
   if (Status status = order.value()->begin(places); !status.ok()) return status;

@@ -29,7 +29,7 @@ void CapturedTask::arrived() {
 // A fence that goes with the task lets its stream go on.
 Status CapturedTask::run(size_t& fenced) {
   Task task;
-  task.operation = task_.operation->copy();
+  task.operation = HeldOperation(*task_.operation);
   task.priority = task_.priority;
   task.is_replay = true;
   task.stream = task_.stream;

@@ -41,7 +41,7 @@ std::vector<Share> output_of(const comm::Request& request, const schedule::Shape
 
 CollectiveOperation::CollectiveOperation(comm::Communicator& communicator,
                                          const comm::Request& request)
-    : Operation(communicator, request.extras), request_(request) {
+    : OperationOf(communicator, request.extras), request_(request) {
   if (request.counts != nullptr) counts_ = comm::KeptCounts(*request.counts);
 }
 
@@ -50,10 +50,6 @@ comm::Request CollectiveOperation::request() const {
   request.extras = &extras_;
   if (request.counts != nullptr) request.counts = &counts_.view();
   return request;
-}
-
-std::unique_ptr<Operation> CollectiveOperation::copy() const {
-  return std::make_unique<CollectiveOperation>(*this);
 }
 
 std::vector<CallBuffer> CollectiveOperation::buffers() const {

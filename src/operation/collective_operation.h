@@ -3,7 +3,6 @@
 // Owns: its options, its scalar and its count vectors. Threads and errors: those of an Operation.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,11 @@
 
 namespace tutti::operation {
 
-class CollectiveOperation final : public Operation {
+class CollectiveOperation final : public OperationOf<CollectiveOperation> {
  public:
   /// All that the request points to, but the buffers, is copied.
   CollectiveOperation(comm::Communicator& communicator, const comm::Request& request);
 
-  std::unique_ptr<Operation> copy() const override;
   std::string name() const override { return comm::name_of(request_); }
   GroupPhase phase(Runner) const override { return GroupPhase::kCollective; }
   std::vector<CallBuffer> buffers() const override;

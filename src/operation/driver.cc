@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/operation/room.h"
+
 namespace tutti::operation {
 
 namespace {
@@ -15,11 +17,6 @@ template <class Kept>
 void trim(std::vector<Kept>& empty) {
   if (empty.capacity() <= Driver::kMostSpares) return;
   std::vector<Kept>().swap(empty);
-}
-
-template <class Kept>
-void make_room(std::vector<Kept>& list, size_t wanted) {
-  if (list.capacity() < wanted) list.reserve(std::max(2 * wanted, Driver::kMostSpares));
 }
 
 /// Of what is not needed now.
@@ -58,8 +55,8 @@ Driver::Driver() { spare_chains_.reserve(kMostSpares); }
 
 // All memory that a task needs to end, or to start the next one, is taken here.
 Driver::QueuedTask& Driver::new_node() {
-  make_room(active_, nodes_.size() + 1);
-  make_room(in_line_, nodes_.size() + 1);
+  make_room(active_, nodes_.size() + 1, kMostSpares);
+  make_room(in_line_, nodes_.size() + 1, kMostSpares);
   QueuedTask& node = take_out(spare_nodes_, nodes_);
   node.self = std::prev(nodes_.end());
   node.number = ++added_;

@@ -7,6 +7,7 @@
 
 #include "src/base/caught.h"
 #include "src/operation/captured_calls.h"
+#include "src/operation/room.h"
 
 namespace tutti::operation {
 namespace {
@@ -25,11 +26,11 @@ bool may_join(const PlacedOperation& earlier, const PlacedOperation& later) {
 bool join(PlacedOperation& earlier, PlacedOperation& later) {
   if (!may_join(earlier, later)) return false;
   Task& task = earlier.task;
-  earlier.streams.reserve(earlier.streams.size() + later.streams.size());
-  task.more_streams.reserve(task.more_streams.size() + 1);
-  task.handles.reserve(task.handles.size() + later.task.handles.size());
+  earlier.reserve_streams(later.streams().size());
+  make_room(task.more_streams, task.more_streams.size() + 1);
+  make_room(task.handles, task.handles.size() + later.task.handles.size());
   task.operation->join(*later.task.operation);
-  earlier.streams.insert(earlier.streams.end(), later.streams.begin(), later.streams.end());
+  earlier.add_streams(later.streams());
   const Task::TaskStream& stream = later.task.stream;
   const auto known = [&](const Task::TaskStream& other) {
     return other.completion == stream.completion;
@@ -181,7 +182,7 @@ void OperationGroup::drive() {
 // Between the two points of what goes by the host no stream waits for this rank yet.
 void OperationGroup::start(const StreamThread& thread) {
   for (PlacedOperation& member : members_) {
-    if (!member.streams.front().is_of_device()) continue;
+    if (!member.streams().front().is_of_device()) continue;
     (void)member.task.operation->announce_host_way();  // an error: it fails when it runs
   }
   started_ = put_captured(captured_, thread);
@@ -202,15 +203,15 @@ namespace {
 
 Status run_by_host(PlacedOperation& member, const StreamThread& thread) {
   StreamTurn turn(member);
-  const std::shared_ptr<Completion> blocking = member.streams.front().kind == StreamKind::kBlocking
-                                                   ? member.task.stream.completion
-                                                   : nullptr;
+  const std::shared_ptr<Completion> blocking =
+      member.streams().front().kind == StreamKind::kBlocking ? member.task.stream.completion
+                                                             : nullptr;
   const Status queued = caught_status([&]() -> Status {
     if (Status status = turn.stage(); !status.ok()) return status;
     const Result<StreamEngine*> engine = thread.find();
     if (!engine.ok()) return engine.status();
     if (Status status = turn.enter(); !status.ok()) return status;
-    if (member.streams.front().is_of_device()) {
+    if (member.streams().front().is_of_device()) {
       (void)member.task.operation->announce_host_way();  // an error: it fails when it runs
     }
     engine.value()->submit(member.task);

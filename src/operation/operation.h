@@ -4,7 +4,7 @@
 // It is asked what it is, whether it may run and how long it should take; and it is run in one of
 // three ways, which follows from its stream (runner_of): at once, by run(); in pieces, by queue(),
 // begin(), advance() and outcome(), in a thread that drives others beside it; or by a stream of a
-// device itself, from stream_work(). A new kind of call is a class that derives from this.
+// device itself, from stream_work(). A new kind of call is a class that derives from OperationOf.
 //
 // Owns:    all that it needs but the caller's buffers, the communicator and the window. A copy is
 //          independent of it.
@@ -15,9 +15,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -43,6 +44,9 @@ enum class GroupPhase : uint8_t { kCollective, kTransferOfStreams, kTransfer, kA
 /// An operation as a stream of a device takes it.
 using StreamWork = std::variant<exec::StreamedCall, exec::StreamedTransfers>;
 
+/// No operation is larger.
+inline constexpr size_t kOperationBytes = 320;
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -53,7 +57,9 @@ class Operation {
   /// Options that the communicator gets from now on are for later calls.
   void keep_options();
 
-  virtual std::unique_ptr<Operation> copy() const = 0;
+  /// Into `room` for kOperationBytes (HeldOperation).
+  virtual Operation* copy_to(std::byte* room) const = 0;
+  virtual Operation* move_to(std::byte* room) noexcept = 0;
   /// For messages.
   virtual std::string name() const = 0;
   virtual GroupPhase phase(Runner runner) const = 0;
@@ -103,12 +109,61 @@ class Operation {
     if (extras != nullptr) extras_ = *extras;
   }
   Operation(const Operation&) = default;
-  Operation& operator=(const Operation&) = default;
+  Operation(Operation&&) = default;
+  Operation& operator=(const Operation&) = delete;
 
   comm::Extras extras_;
 
  private:
   comm::Communicator* communicator_;
+};
+
+/// From which each kind of operation derives.
+template <class Kind>
+class OperationOf : public Operation {
+ public:
+  Operation* copy_to(std::byte* room) const final {
+    static_assert(sizeof(Kind) <= kOperationBytes);
+    return new (room) Kind(static_cast<const Kind&>(*this));
+  }
+  Operation* move_to(std::byte* room) noexcept final {
+    return new (room) Kind(std::move(static_cast<Kind&>(*this)));
+  }
+
+ protected:
+  using Operation::Operation;
+};
+
+/// An operation of any kind as a value, in its own memory: a queue in use allocates nothing.
+class HeldOperation {
+ public:
+  HeldOperation() = default;  // holds none
+  explicit HeldOperation(const Operation& operation) : held_(operation.copy_to(room_)) {}
+  HeldOperation(HeldOperation&& other) noexcept { take(other); }
+  HeldOperation& operator=(HeldOperation&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    take(other);
+    return *this;
+  }
+  ~HeldOperation() { end(); }
+
+  Operation* operator->() const { return held_; }
+  Operation& operator*() const { return *held_; }
+
+ private:
+  void end() {
+    if (held_ != nullptr) held_->~Operation();
+    held_ = nullptr;
+  }
+  void take(HeldOperation& other) {
+    if (other.held_ == nullptr) return;
+    held_ = other.held_->move_to(room_);
+    other.end();
+  }
+
+  alignas(std::max_align_t) std::byte room_[kOperationBytes];
+  Operation* held_ = nullptr;
 };
 
 }  // namespace tutti::operation

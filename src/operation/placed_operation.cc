@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/operation/room.h"
+
 namespace tutti::operation {
 
 Runner runner_of(const Operation& operation, const CallStream& stream) {
@@ -16,10 +18,10 @@ Runner runner_of(const Operation& operation, const CallStream& stream) {
 PlacedOperation::PlacedOperation(const Operation& operation, const CallStream& stream,
                                  const std::shared_ptr<Completion>& handle)
     : communicator(&operation.communicator()),
-      streams{stream},
       runner(runner_of(operation, stream)),
-      phase(operation.phase(runner)) {
-  task.operation = operation.copy();
+      phase(operation.phase(runner)),
+      first_(stream) {
+  task.operation = HeldOperation(operation);
   task.priority = operation.options().priority;
   task.stream = stream.told;
   if (handle == nullptr) return;
@@ -30,7 +32,7 @@ PlacedOperation::PlacedOperation(const Operation& operation, const CallStream& s
 Status PlacedOperation::check() {
   if (Status status = task.operation->check(); !status.ok()) return status;
   bool any = false;
-  for (CallStream& stream : streams) {
+  for (CallStream& stream : own_streams()) {
     if (!stream.is_of_device()) continue;
     any = true;
     comm::DeviceStreams& known = communicator->streams();
@@ -43,16 +45,26 @@ Status PlacedOperation::check() {
 
 Status PlacedOperation::prepare() {
   if (Status status = check(); !status.ok()) return status;
-  const bool any = std::any_of(streams.begin(), streams.end(),
-                               [](const CallStream& one) { return one.is_of_device(); });
+  const bool any = std::ranges::any_of(streams(), &CallStream::is_of_device);
   if (!any || runner == Runner::kStream) return {};
   return task.operation->check_host_way();
+}
+
+std::span<CallStream> PlacedOperation::own_streams() {
+  return more_.empty() ? std::span(&first_, 1) : std::span(more_);
+}
+
+void PlacedOperation::reserve_streams(size_t more) { make_room(more_, streams().size() + more); }
+
+void PlacedOperation::add_streams(std::span<const CallStream> later) {
+  if (more_.empty()) more_.push_back(first_);
+  more_.insert(more_.end(), later.begin(), later.end());
 }
 
 std::vector<exec::StreamPlace> PlacedOperation::places() const {
   std::vector<exec::StreamPlace> all;
   std::vector<void*> handles;
-  for (const CallStream& stream : streams) {
+  for (const CallStream& stream : streams()) {
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!stream.is_of_device() || known) continue;
     handles.push_back(stream.handle);
@@ -62,7 +74,7 @@ std::vector<exec::StreamPlace> PlacedOperation::places() const {
 }
 
 bool PlacedOperation::is_captured() const {
-  return std::any_of(streams.begin(), streams.end(), [](const CallStream& stream) {
+  return std::ranges::any_of(streams(), [](const CallStream& stream) {
     return stream.is_of_device() && stream.place.capture != 0;
   });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/operation/call_stream.h"
@@ -19,11 +20,12 @@ struct StreamThread {
   Status (*drain)(const comm::Communicator& communicator);
 };
 
-/// The runner of an operation on this stream, if nothing else of its communicator is queued. Equal on
-/// all ranks where the stream is a device's.
+/// The runner of an operation on this stream, if nothing else of its communicator is queued. Equal
+/// on all ranks where the stream is a device's.
 Runner runner_of(const Operation& operation, const CallStream& stream);
 
-struct PlacedOperation {
+class PlacedOperation {
+ public:
   /// `handle`: told of the outcome, and counted from here on; may be null.
   PlacedOperation(const Operation& operation, const CallStream& stream,
                   const std::shared_ptr<Completion>& handle);
@@ -34,13 +36,25 @@ struct PlacedOperation {
   /// Of its streams of devices, without repetition.
   std::vector<exec::StreamPlace> places() const;
   bool is_captured() const;
+  /// Of its transfers, in order; of other operations, one.
+  std::span<const CallStream> streams() const {
+    return more_.empty() ? std::span(&first_, 1) : std::span(more_);
+  }
+  /// Takes the memory for so many more.
+  void reserve_streams(size_t more);
+  void add_streams(std::span<const CallStream> later);
 
   comm::Communicator* communicator;
   Task task;
-  std::vector<CallStream> streams;  // of its transfers, in order; of other operations, one
   Runner runner;
   GroupPhase phase;
   size_t index = 0;  // in a group: among those of its communicator and phase
+
+ private:
+  std::span<CallStream> own_streams();
+
+  CallStream first_;
+  std::vector<CallStream> more_;  // of several: all of them
 };
 
 }  // namespace tutti::operation

@@ -47,7 +47,7 @@ Status put_in_stream(PlacedOperation& member,
 }
 
 Status StreamTurn::stage() {
-  Result<Stagings> made = operation::stage(member_->task, member_->streams);
+  Result<Stagings> made = operation::stage(member_->task, member_->streams());
   if (!made.ok()) return made.status();
   stagings_ = std::move(made).value();
   return {};

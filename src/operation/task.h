@@ -20,7 +20,7 @@ struct Task {
     const void* order = nullptr;  // tasks with equal ones that are not null keep their order
   };
 
-  std::unique_ptr<Operation> operation;
+  HeldOperation operation;
   int priority = 0;
   uint64_t ticket = 0;     // Operation::queue
   bool is_replay = false;  // of a graph: its streams have come, so it goes before what waits

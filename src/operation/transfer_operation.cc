@@ -9,20 +9,16 @@ namespace tutti::operation {
 
 TransferOperation::TransferOperation(comm::Communicator& communicator,
                                      const exec::Transfer& transfer, const comm::Extras* extras)
-    : Operation(communicator, extras), transfers_(transfer) {}
+    : OperationOf(communicator, extras), transfers_(transfer) {}
 
 TransferOperation::TransferOperation(comm::Communicator& communicator,
                                      std::vector<exec::Transfer> transfers,
                                      const comm::Extras* extras)
-    : Operation(communicator, extras), transfers_(std::move(transfers)) {}
+    : OperationOf(communicator, extras), transfers_(std::move(transfers)) {}
 
 std::span<const exec::Transfer> TransferOperation::transfers() const {
   if (const auto* single = std::get_if<exec::Transfer>(&transfers_)) return {single, 1};
   return std::get<std::vector<exec::Transfer>>(transfers_);
-}
-
-std::unique_ptr<Operation> TransferOperation::copy() const {
-  return std::make_unique<TransferOperation>(*this);
 }
 
 GroupPhase TransferOperation::phase(Runner runner) const {

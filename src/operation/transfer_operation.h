@@ -3,7 +3,6 @@
 // Owns: its options. Threads and errors: those of an Operation.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -13,7 +12,7 @@
 
 namespace tutti::operation {
 
-class TransferOperation final : public Operation {
+class TransferOperation final : public OperationOf<TransferOperation> {
  public:
   /// `extras`: null or the call's own.
   TransferOperation(comm::Communicator& communicator, const exec::Transfer& transfer,
@@ -22,7 +21,6 @@ class TransferOperation final : public Operation {
   TransferOperation(comm::Communicator& communicator, std::vector<exec::Transfer> transfers,
                     const comm::Extras* extras);
 
-  std::unique_ptr<Operation> copy() const override;
   std::string name() const override { return "send and receive"; }
   GroupPhase phase(Runner runner) const override;
   /// With the least deadline and the highest priority of both.

@@ -66,14 +66,14 @@ class DriverTest : public testing::Test {
 
   void add(const Wanted& wanted) {
     const comm::Request barrier{.collective = schedule::Collective::kBarrier};
-    add(wanted, std::make_unique<CollectiveOperation>(of(wanted), barrier));
+    add(wanted, CollectiveOperation(of(wanted), barrier));
   }
 
   comm::Communicator& of(const Wanted& wanted) { return *communicators_[wanted.communicator]; }
 
-  void add(const Wanted& wanted, std::unique_ptr<Operation> operation) {
+  void add(const Wanted& wanted, const Operation& operation) {
     Task task;
-    task.operation = std::move(operation);
+    task.operation = HeldOperation(operation);
     task.priority = wanted.priority;
     task.group = wanted.group;
     task.is_replay = wanted.is_replay;
@@ -254,7 +254,7 @@ class HeldUp : public DriverTest {
     waiting_.times = 1;
     waiting_.window = communicators_[0]->open_window({}, false).value();
     const Wanted wanted{.communicator = 0, .stream = streams_};
-    add(wanted, std::make_unique<AccessOperation>(of(wanted), waiting_));
+    add(wanted, AccessOperation(of(wanted), waiting_));
   }
 
   void let_go() {
