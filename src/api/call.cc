@@ -160,7 +160,7 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
 
 Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* options) {
   comm::CallOptions wanted;
-  wanted.wire = comm->communicator->wire();
+  wanted.wire = comm->communicator->made_with().membership.wire;
   if (options != nullptr) {
     constexpr size_t kFieldEnds[] = {
         offsetof(tuttiOptions_t, deterministic), offsetof(tuttiOptions_t, priority),

@@ -106,9 +106,8 @@ Status Communicator::measure_network(const Patience& patience) {
   collectives_ =
       std::make_unique<Collectives>(*membership_, *executor_, *frame_, buffers,
                                     planner_options_of(options_, *membership_, model(), *calls_));
-  set_options({.algorithm = {},
-               .deterministic = config().deterministic,
-               .wire = options_.membership.wire});
+  set_options(
+      {.algorithm = {}, .deterministic = config().deterministic, .wire = options_.membership.wire});
   return {};
 }
 

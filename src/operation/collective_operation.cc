@@ -84,7 +84,7 @@ Result<double> CollectiveOperation::predict_ns() {
 std::string CollectiveOperation::explain() {
   const comm::Request request = this->request();
   comm::Collectives& collectives = communicator().collectives();
-  const std::string& origin = communicator().origin();
+  const std::string& origin = communicator().made_with().origin;
   return (origin.empty() ? "" : origin + "\n") + collectives.explain(request) +
          communicator().streams().explain(request, collectives.is_in_place(request),
                                           options().engine);
