@@ -35,6 +35,9 @@ struct CompletionHookArgs;
 
 namespace tutti_torch {
 
+struct MembershipChange;
+class MembershipMeeting;
+
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -157,6 +160,8 @@ class ProcessGroupTutti : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
+  /// The last edit of this group's members in place; all 0 where there was none.
+  tuttiEditReport_t last_edit() const;
   /// The algorithm that a collective of so many elements would run, and the reason: tuttiExplain().
   std::string explain(const std::string& collective, size_t count, at::ScalarType type);
 
@@ -177,6 +182,12 @@ class ProcessGroupTutti : public c10d::Backend {
   void run_behind(const char* title, std::function<void(tuttiComm_t)> work);
   std::shared_ptr<Lane> make_lane(const std::string& key, int rank, int ranks,
                                   const std::string& name) const;
+  Lane::Observer observer() const;
+  std::shared_ptr<Lane> next_lane(MembershipMeeting& meeting, const std::string& key, int rank,
+                                  int size);
+  static void edit(Communicator& communicator, MembershipMeeting& meeting,
+                   const MembershipChange& change, int rank);
+  void take_over(const std::shared_ptr<Lane>& lane, int64_t uuid, int rank, int size);
   std::shared_ptr<Lane> collectives() const;
   std::shared_ptr<Lane> pair_lane(int source, int destination);
   /// In the order in which all ranks end them: each waits for its peers then.

@@ -44,6 +44,19 @@ std::string explain(const BackendPtr& backend, const std::string& collective, si
   return tutti.explain(collective, count, scalar);
 }
 
+py::dict last_edit(const BackendPtr& backend) {
+  const tuttiEditReport_t report = own(backend).last_edit();
+  py::dict fields;
+  fields["epoch"] = report.epoch;
+  fields["removed"] = report.removed;
+  fields["joined"] = report.joined;
+  fields["links_kept"] = report.links_kept;
+  fields["links_made"] =
+      report.links_made_for_newcomers + report.links_made_at_first_use + report.links_made_again;
+  fields["links_closed"] = report.links_closed;
+  return fields;
+}
+
 bool interpreter_ends() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -73,6 +86,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       py::call_guard<py::gil_scoped_release>());
   module.def("explain", &explain, py::arg("backend"), py::arg("collective"), py::arg("count"),
              py::arg("dtype"));
+  module.def("last_edit", &last_edit, py::arg("backend"));
   module.def(
       "trace_dump",
       [](const std::string& path) {

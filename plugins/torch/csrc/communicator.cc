@@ -46,6 +46,9 @@ void Communicator::check_aborted() const {
     throw CallError(tuttiInvalidUsage,
                     "tutti: " + place_.name + " was aborted; make another process group");
   }
+  if (revoked_.load(std::memory_order_acquire)) {
+    throw CallError(tuttiInvalidUsage, "tutti: " + place_.name + " was aborted; reconfigure() it");
+  }
 }
 
 tuttiComm_t Communicator::get(std::chrono::milliseconds timeout) {
@@ -127,10 +130,15 @@ tuttiUniqueId Communicator::meet(Clock::time_point deadline, std::chrono::millis
   return id;
 }
 
+tuttiResult_t Communicator::begin(const tuttiUniqueId& id, const tuttiConfig_t& config) {
+  if (place_.joins) return tuttiCommJoin(&comm_, &id, &config);
+  return tuttiCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config);
+}
+
 void Communicator::make(std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   try {
-    const tuttiUniqueId id = meet(deadline, timeout);
+    const tuttiUniqueId id = place_.joins ? *place_.joins : meet(deadline, timeout);
     tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that the making can be given up
     config.name = place_.name.c_str();
@@ -139,7 +147,7 @@ void Communicator::make(std::chrono::milliseconds timeout) {
     {
       const std::lock_guard lock(mutex_);
       check_aborted();
-      state = tuttiCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config);
+      state = begin(id, config);
       if (state == tuttiSuccess) state = tuttiInProgress;
     }
     Naps naps;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,16 @@ struct Place {
   int rank = 0;     // rank 0 makes the id
   int ranks = 1;
   std::string name;  // for messages: "group 0"
+  std::optional<tuttiUniqueId> joins =
+      std::nullopt;  // of the communicator that waits for this rank
+};
+
+/// How a communicator stands, for those who want to edit it.
+struct Standing {
+  bool exists = false;
+  bool well = false;  // nothing has failed
+  int rank = 0;       // in the communicator, which may differ from the group's after a failed edit
+  uint32_t epoch = 0;
 };
 
 class Communicator {
@@ -43,6 +54,18 @@ class Communicator {
   tuttiComm_t made() const;
   /// Ends what is in flight here and on the other ranks.
   void abort();
+  /// The same, but an edit can make the communicator well again.
+  void revoke();
+
+  Standing standing() const;
+  /// Changes the members in place: ranks of now in their new order, and TUTTI_NEWCOMER.
+  /// Where it fails, the communicator is as before. From the thread that calls get().
+  void edit(const std::vector<int>& order, std::chrono::milliseconds timeout);
+  /// Gives the members the ranks that they want, each its own.
+  void arrange(int wanted, int size, std::chrono::milliseconds timeout);
+  tuttiUniqueId id_for_newcomers() const;
+  /// Of the last edit that succeeded here.
+  tuttiEditReport_t last_edit() const;
   /// Leaves in good order: waits, for up to ten seconds, until the other ranks leave, too.
   void destroy();
 
@@ -56,6 +79,7 @@ class Communicator {
   using Clock = std::chrono::steady_clock;
 
   void make(std::chrono::milliseconds timeout);
+  tuttiResult_t begin(const tuttiUniqueId& id, const tuttiConfig_t& config);
   tuttiUniqueId meet(Clock::time_point deadline, std::chrono::milliseconds timeout);
   std::vector<uint8_t> read(const std::string& key, Clock::time_point deadline,
                             std::chrono::milliseconds timeout);
@@ -75,6 +99,8 @@ class Communicator {
   int64_t times_ = 0;   // as come(); belongs to the thread that calls get()
   bool ready_ = false;  // belongs to the thread that calls get()
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> revoked_{false};
+  tuttiEditReport_t last_edit_{};  // guarded by mutex_
   std::atomic<tuttiResult_t> failure_{tuttiSuccess};
 };
 

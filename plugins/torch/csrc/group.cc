@@ -132,15 +132,23 @@ void ProcessGroupTutti::unregisterAbortHook(int64_t id) { abort_hooks_->remove(i
 
 // ---- lanes ------------------------------------------------------------------------------------
 
-std::shared_ptr<Lane> ProcessGroupTutti::make_lane(const std::string& key, int rank, int ranks,
-                                                   const std::string& name) const {
-  const auto observer = [aborted = abort_hooks_, completed = completion_hooks_](
-                            WorkTutti& work, const std::exception_ptr& error) {
+Lane::Observer ProcessGroupTutti::observer() const {
+  return [aborted = abort_hooks_, completed = completion_hooks_](WorkTutti& work,
+                                                                 const std::exception_ptr& error) {
     if (error == nullptr) return tell_completion(*completed, work);
     const tuttiResult_t result = result_of(error);
     if (result != tuttiSuccess && result != tuttiInvalidArgument) aborted->run();
   };
-  return std::make_shared<Lane>(Place{store_, "tutti/" + key, rank, ranks, name}, observer);
+}
+
+std::shared_ptr<Lane> ProcessGroupTutti::make_lane(const std::string& key, int rank, int ranks,
+                                                   const std::string& name) const {
+  return std::make_shared<Lane>(Place{store_, "tutti/" + key, rank, ranks, name}, observer());
+}
+
+tuttiEditReport_t ProcessGroupTutti::last_edit() const {
+  const std::lock_guard lock(mutex_);
+  return collectives_ == nullptr ? tuttiEditReport_t{} : collectives_->communicator().last_edit();
 }
 
 std::shared_ptr<Lane> ProcessGroupTutti::collectives() const {
@@ -364,7 +372,12 @@ void ProcessGroupTutti::abort() {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
   }
-  for (const auto& lane : lanes()) lane->abort();
+  std::shared_ptr<Lane> healed;  // by the next reconfigure()
+  {
+    const std::lock_guard lock(mutex_);
+    if (enable_reconfigure_) healed = collectives_;
+  }
+  for (const auto& lane : lanes()) lane == healed ? lane->revoke() : lane->abort();
 }
 
 void ProcessGroupTutti::shutdown() {

@@ -71,6 +71,33 @@ void Lane::run(const WorkPtr& work) {
   help(*work);
 }
 
+bool Lane::exclusively(std::chrono::milliseconds timeout,
+                       const std::function<void(Communicator&)>& work) {
+  check_process();
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  while (!queue_.empty() || busy_ || stop_) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    changed_.wait_for(lock, std::chrono::milliseconds(1));  // not every end of a call is told
+  }
+  busy_ = true;
+  lock.unlock();
+  const auto let_go = [&] {
+    lock.lock();
+    busy_ = false;
+    lock.unlock();
+    changed_.notify_all();
+  };
+  try {
+    work(communicator_);
+  } catch (...) {
+    let_go();
+    throw;
+  }
+  let_go();
+  return true;
+}
+
 void Lane::go_back() const {
   if (!in_own_thread()) return_to_interpreter();
 }

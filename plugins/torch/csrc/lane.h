@@ -8,6 +8,7 @@
 // lane runs nothing, and its end leaves the parent's alone.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -42,8 +43,14 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void go_back() const;
 
   Communicator& communicator() { return communicator_; }
+  /// Does something with the communicator in the calling thread, while no call runs and none is
+  /// queued; false if that is not so within the time.
+  bool exclusively(std::chrono::milliseconds timeout,
+                   const std::function<void(Communicator&)>& work);
   /// Ends what is in flight, and all later calls, with an error.
   void abort();
+  /// The same until the communicator is edited.
+  void revoke() { communicator_.revoke(); }
   /// Waits for what is queued, then leaves the communicator in good order and ends the thread.
   void shutdown();
   /// Aborts, then ends the thread. A lane whose thread was not ended stays for as long as it runs.

@@ -1,4 +1,5 @@
-// Groups whose members change: each time, the ranks that are to be members make a new communicator.
+// Groups whose members change. The communicator that most of the ranks have is edited in place, and
+// all others join it; where there is none that can be edited, the ranks make a new one.
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "backend.h"
 #include "errors.h"
+#include "membership.h"
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 
@@ -70,26 +72,89 @@ WorkPtr ProcessGroupTutti::reconfigure(const c10d::ReconfigureOptions& opts) {
                      " was already used; give each reconfigure() "
                      "its own");
   }
-  const auto lane = make_lane(key + "collectives", rank, size, group());
+  const auto timeout = opts.timeout.value_or(options_->timeout);
+  MembershipMeeting meeting(store_, "tutti/" + key, handles, rank, timeout);
+  const auto lane = next_lane(meeting, key, rank, size);
   Call call;
   call.title = "tutti:reconfigure";
-  call.timeout = opts.timeout.value_or(options_->timeout);
+  call.timeout = meeting.left();
   const auto work = c10::make_intrusive<WorkTutti>(std::move(call), Operation(), lane);
   lane->run(work);
   work->wait();  // throws, and the group is as it was
+  take_over(lane, opts.uuid, rank, size);
+  return work;
+}
+
+/// The lane of the next members: the present one where its communicator is edited.
+std::shared_ptr<Lane> ProcessGroupTutti::next_lane(MembershipMeeting& meeting,
+                                                   const std::string& key, int rank, int size) {
+  std::shared_ptr<Lane> present;
+  {
+    const std::lock_guard lock(mutex_);
+    present = collectives_;
+  }
+  const Standing standing = present == nullptr ? Standing() : present->communicator().standing();
+  const MembershipChange change = meeting.agree(standing);
+  if (!change.edits) return make_lane(key + "collectives", rank, size, group());
+  const int newcomers = change.newcomers();
+  if (meeting.is_of_base()) {
+    const bool was_free = present->exclusively(meeting.left(), [&](Communicator& communicator) {
+      edit(communicator, meeting, change, rank);
+    });
+    TORCH_CHECK_WITH(DistBackendError, was_free,
+                     "tutti: reconfigure() timed out: calls of the old members are still running");
+    return present;
+  }
+  const auto lane = std::make_shared<Lane>(
+      Place{store_, "tutti/" + key, rank, size, group(), meeting.take_id()}, observer());
+  if (newcomers < 2) return lane;
+  lane->exclusively(meeting.left(), [&](Communicator& communicator) {
+    communicator.get(meeting.left());
+    communicator.arrange(rank, size, meeting.left());
+  });
+  return lane;
+}
+
+/// The part of a member of the communicator that is edited.
+void ProcessGroupTutti::edit(Communicator& communicator, MembershipMeeting& meeting,
+                             const MembershipChange& change, int rank) {
+  bool has_changed = false;
+  try {
+    if (change.heals || change.newcomers() == 0) {
+      communicator.edit(change.staying(), meeting.left());
+      has_changed = true;
+    }
+    if (change.newcomers() == 0) return;
+    if (meeting.leads()) meeting.hand_on(communicator.id_for_newcomers());
+    communicator.edit(change.heals ? change.order_once_healed() : change.order, meeting.left());
+    has_changed = true;
+    // Newcomers have come in any order.
+    if (change.newcomers() > 1) {
+      communicator.arrange(rank, static_cast<int>(change.order.size()), meeting.left());
+    }
+  } catch (...) {
+    // The communicator has other members than the group: the next reconfigure() sorts it out.
+    if (has_changed) communicator.note(tuttiRemoteError);
+    throw;
+  }
+}
+
+void ProcessGroupTutti::take_over(const std::shared_ptr<Lane>& lane, int64_t uuid, int rank,
+                                  int size) {
   const auto old = take_lanes();
   {
     const std::lock_guard lock(mutex_);
     collectives_ = lane;
-    uuid_ = opts.uuid;
+    uuid_ = uuid;
     sequence_ = 0;
     monitored_ = 0;
     aborted_ = false;
     rank_ = rank;
     size_ = size;
   }
-  for (const auto& one : old) one->abandon();
-  return work;
+  for (const auto& one : old) {
+    if (one != lane) one->abandon();
+  }
 }
 
 }  // namespace tutti_torch

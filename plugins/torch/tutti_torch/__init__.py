@@ -12,7 +12,7 @@ import datetime
 import torch
 import torch.distributed as dist
 
-__all__ = ["explain", "register", "trace_dump"]
+__all__ = ["explain", "last_edit", "register", "trace_dump"]
 
 
 def _minor(version):
@@ -63,6 +63,13 @@ def register():
 def _backend_of(group):
     group = group if group is not None else dist.group.WORLD
     return group._get_backend(torch.device("cpu"))
+
+
+def last_edit(group=None):
+    """What the last reconfigure() of a group kept and changed, as this rank saw it: a dict of epoch,
+    removed, joined (members), links_kept, links_made and links_closed (connections of this rank).
+    All 0 where the communicator was made anew."""
+    return _C.last_edit(_backend_of(group))
 
 
 def explain(collective, count, dtype=torch.float32, group=None):
