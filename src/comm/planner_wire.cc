@@ -1,4 +1,5 @@
 // Encodings: which levels may encode a request, whether that pays, and why not.
+#include "src/base/decimal.h"
 #include "src/comm/planner.h"
 #include "src/plan/wire.h"
 #include "src/select/wire_prices.h"
@@ -69,8 +70,7 @@ std::string Planner::explain_wire(const Request& request, bool in_place) {
   }
   double share = 1;
   for (const select::WirePrice& price : query.wires) share = std::min(share, price.share);
-  std::string shares = std::to_string(share);
-  return line + shares.substr(0, 5) + " of the bytes cross where a candidate encodes; without " +
+  return line + three_digits(share) + " of the bytes cross where a candidate encodes; without " +
          "\"always\" it does where that is predicted to take less time\n";
 }
 

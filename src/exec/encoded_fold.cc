@@ -81,12 +81,20 @@ void EncodedFold::round_to_elements(std::span<float> values) {
 }
 
 bool EncodedFold::run(const Chunk& chunk) {
+  const bool only_decodes = sum_ == nullptr && targets_.size() == 1 && !is_fp32(sources_[0]);
+  if (only_decodes && is_fp32(targets_[0])) {
+    const EncodedForm& form = forms_[sources_[0].encoding];
+    auto* values = reinterpret_cast<float*>(at(targets_[0], chunk));
+    const auto decode = form.kernels.decode[static_cast<int>(codecs::Sink::kStore)];
+    return decode(form.codec.numbers, at(sources_[0], chunk), {values, chunk.count});
+  }
   for (size_t i = 0; i < sources_.size(); ++i) {
     values_[i] = decoded(i, chunk);
     if (values_[i] == nullptr) return false;
   }
   if (sum_ == nullptr) return store(reinterpret_cast<const float*>(values_[0]), chunk);
-  auto* sum = reinterpret_cast<std::byte*>(room(0));
+  const bool is_plain = targets_.size() == 1 && is_fp32(targets_[0]);
+  auto* sum = is_plain ? at(targets_[0], chunk) : reinterpret_cast<std::byte*>(room(0));
   types::FoldCall call{&sum, values_.data(), 1, static_cast<uint32_t>(sources_.size()),
                        chunk.count};
   if (scaled_ != nullptr) {
@@ -94,7 +102,7 @@ bool EncodedFold::run(const Chunk& chunk) {
     call.scale = scale_;
   }
   sum_(call);
-  return store(room(0), chunk);
+  return is_plain || store(room(0), chunk);
 }
 
 bool EncodedFold::store(const float* values, const Chunk& chunk) {

@@ -63,6 +63,7 @@ class EncodedFold {
   std::byte* at(const EncodedOperand& place, const Chunk& chunk) const {
     return place.memory + forms_[place.encoding].bytes(chunk.begin);
   }
+  bool is_fp32(const EncodedOperand& one) const { return forms_[one.encoding].is_fp32; }
   uint64_t chunk_values() const;
   float* room(size_t number) { return room_.data() + number * chunk_; }
   const std::byte* decoded(size_t source, const Chunk& chunk);
