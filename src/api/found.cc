@@ -83,6 +83,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   }
   self.keepalive_ns = environment.keepalive_ns;
   self.rdma = environment.rdma;
+  self.tcp_flows = environment.tcp_flows;
   self.insecure = environment.insecure;
   process.env().log->info(
       "rank {} of {} on host {}: ranks of other hosts reach it at {} ({}); TUTTI_SOCKET_IFNAME "

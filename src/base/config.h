@@ -119,6 +119,7 @@ struct Config {
   SocketFamily socket_family = SocketFamily::kAny;
 
   RdmaSettings rdma;
+  uint32_t tcp_flows = 1;  // sockets of a link between hosts; 0: as many as the round trip asks for
 
   // The drop-in: what it says it is; how it makes communicators whatever their configuration says.
   int nccl_version = 23007;

@@ -106,6 +106,15 @@ bool take_word(std::string_view value, Config& config) {
   return printable && value.size() <= kMaxBytes && take_text<kMember>(value, config);
 }
 
+constexpr uint32_t kMostTcpFlows = 16;
+bool take_tcp_flows(std::string_view value, Config& config) {
+  if (value == "auto") return config.tcp_flows = 0, true;
+  const auto parsed = parse_integer<uint32_t>(value);
+  if (!parsed || *parsed < 1 || *parsed > kMostTcpFlows) return false;
+  config.tcp_flows = *parsed;
+  return true;
+}
+
 bool take_transports(std::string_view value, Config& config) {
   config.transports.clear();
   for (const std::string_view piece : split(value, ',')) {
@@ -294,10 +303,18 @@ constexpr Setting kSettings[] = {
     {"TUTTI_PORT", "", "", "1 to 65535",
      "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
      show_port},
-    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm, ucx, verbs and tcp, each once",
+    {"TUTTI_TRANSPORTS", "", "",
+     "a comma list of loopback, shm, ucx, verbs, flows and tcp, each once",
      "Only these transports may be used: of threads, of processes of one host, of several hosts by "
-     "UCX (not unless it is named here), by RDMA, by sockets",
+     "UCX (not unless it is named here), by RDMA, by several sockets a link, by one",
      take_transports, show_transports},
+    {"TUTTI_TCP_FLOWS", "", "sockets", "auto, or 1 to 16",
+     "A link between hosts has so many sockets (transport flows), which add up over far or lossy "
+     "networks; auto: as many as its round trip asks for. Equal on all ranks",
+     take_tcp_flows,
+     [](const Config& c) {
+       return c.tcp_flows == 0 ? std::string("auto") : std::to_string(c.tcp_flows);
+     }},
     {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
      "Ranks of one host share no memory and use sockets, as those of several do",
      take_opposite<&Config::shared_memory>,

@@ -20,7 +20,7 @@ std::string refusal(const Variables& variables, std::span<const Default> default
 TEST(Settings, TransportsThatDoNotExistAreRefusedWithThoseThatDo) {
   EXPECT_EQ(refusal({{"TUTTI_TRANSPORTS", "shm,tpc"}}),
             "TUTTI_TRANSPORTS: there is no transport 'tpc'; did you mean 'tcp'? There are "
-            "loopback, shm, ucx, verbs, tcp");
+            "loopback, shm, ucx, verbs, flows, tcp");
   EXPECT_NE(refusal({{"TUTTI_TRANSPORTS", "SHM"}}).find("did you mean 'shm'?"), std::string::npos);
   EXPECT_EQ(refusal({{"TUTTI_TRANSPORTS", "tcp, loopback,shm"}}), "");
   const Default file{"TUTTI_TRANSPORTS", "ib", "/etc/nccl.conf"};

@@ -38,7 +38,8 @@ struct Member {
   std::string bind_address;
   uint64_t keepalive_ns = ~uint64_t{0};
   RdmaSettings rdma;
-  bool insecure = false;  // the user forgoes protection from those who reach this process's ports
+  uint32_t tcp_flows = 1;  // sockets of a link; 0: as many as the round trip asks for
+  bool insecure = false;   // the user forgoes protection from those who reach this process's ports
 };
 
 }  // namespace tutti::transport

@@ -28,6 +28,7 @@ transport::Member make_member(int rank, int ranks, Distance distance) {
   member.id.process = {0, same_process ? 1 : 1 + static_cast<uint64_t>(rank)};
   std::iota(member.key.begin(), member.key.end(), uint8_t{3});
   member.bind_address = "127.0.0.1";
+  member.tcp_flows = 3;
   member.insecure = true;
   return member;
 }

@@ -57,7 +57,7 @@ MetTransport::MadeLink MetTransport::connect(int peer, std::string_view peer_car
   const auto dial_peer = [&] { return dial(card->endpoint); };
   const auto introduce = [&](KeptFd socket, int rank) -> MadeLink {
     (void)make_fast(socket.get());
-    MadePipe pipe = open_pipe(PeerSocket(std::move(socket), member_.keepalive_ns), patience);
+    MadePipe pipe = open_pipe(PeerSocket(std::move(socket), member_.keepalive_ns), rank, patience);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::Link>(std::make_unique<transport::stream::MessageLink>(
         member_.rank, rank, place(), std::move(pipe).value()));

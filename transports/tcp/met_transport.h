@@ -53,8 +53,8 @@ class MetTransport : public transport::Transport {
   MetTransport(const transport::Member& member, const MetKind& kind, std::string absence);
   MetTransport(const transport::Member& member, const MetKind& kind, MetDoor door);
 
-  /// Both ends have proved themselves on the socket.
-  virtual MadePipe open_pipe(PeerSocket socket, const Patience& patience) = 0;
+  /// Both ends, this rank's and that of `peer`, have proved themselves on the socket.
+  virtual MadePipe open_pipe(PeerSocket socket, int peer, const Patience& patience) = 0;
   /// The name in errors of what this rank talks by: "RDMA port mlx5_0:1".
   virtual std::string place() const = 0;
   const transport::Member& member() const { return member_; }

@@ -31,7 +31,7 @@ class Ucx final : public tcp::MetTransport {
   }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, const Patience& patience) override {
+  MadePipe open_pipe(tcp::PeerSocket socket, int, const Patience& patience) override {
     auto pipe =
         UcxPipe::open({context_, ranges_, contexts_->farewells()}, std::move(socket), patience);
     if (!pipe.ok()) return pipe.status();

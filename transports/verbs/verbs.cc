@@ -37,7 +37,7 @@ class Verbs final : public tcp::MetTransport {
   void serve() override { adapters_->serve(); }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, const Patience& patience) override {
+  MadePipe open_pipe(tcp::PeerSocket socket, int, const Patience& patience) override {
     auto pipe = VerbsPipe::open(domain_, ranges_, std::move(socket), patience);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::stream::MessagePipe>(std::move(pipe).value());
