@@ -1,12 +1,30 @@
 #include "tools/cli/arguments.h"
 
 #include <charconv>
+#include <cstdio>
 #include <numeric>
 #include <system_error>
+#include <utility>
+
+#include "src/registry/settings.h"
 
 namespace tutti::cli {
 
 bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h"; }
+
+std::optional<int> end_with_usage(int argc, char** argv, const char* usage) {
+  if (argc <= 1) return std::nullopt;
+  const bool help = asks_for_help(argv[1]);
+  std::fputs(usage, help ? stdout : stderr);
+  return help ? 0 : 2;
+}
+
+std::optional<Config> settings_for(const char* command) {
+  Result<Config> config = registry::read_settings();
+  if (config.ok()) return std::move(config).value();
+  std::fprintf(stderr, "%s: %s\n", command, std::string(config.status().message()).c_str());
+  return std::nullopt;
+}
 
 std::string full_name(const schedule::Algorithm& algorithm) {
   return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);

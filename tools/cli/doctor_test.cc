@@ -1,18 +1,25 @@
 // Each check of the doctor on a host that is right, and on one that is wrong.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tools/cli/doctor_checks.h"
+#include "tools/cli/doctor_reach.h"
 
 namespace tutti::cli {
 namespace {
 
 using Verdict = DoctorFinding::Verdict;
+
+constexpr uint64_t kPatienceNs = 3'000'000'000;
 
 /// A folder that stands for /sys and /proc.
 class Doctor : public testing::Test {
@@ -108,6 +115,53 @@ TEST_F(Doctor, WhereNothingCanBeReadItSaysSo) {
   expect("network", Verdict::kRight, "MTU not known");
   expect("TCP buffers", Verdict::kNote, "not known");
   expect("clock", Verdict::kNote, "not known");
+}
+
+TEST_F(Doctor, AHostThatAnswersIsReached) {
+  const DoctorFinding found = look_at_way("127.0.0.1", ports_of_ranks(sources_.proc), kPatienceNs);
+  EXPECT_EQ(found.verdict, Verdict::kRight) << found.found;
+  EXPECT_NE(found.found.find("answers at all of 8 ports"), std::string::npos) << found.found;
+}
+
+// A listener whose line is full answers as little as a firewall that drops.
+TEST_F(Doctor, APortThatDoesNotAnswerIsNamed) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const place = reinterpret_cast<sockaddr*>(&address);
+  socklen_t bytes = sizeof address;
+  ASSERT_EQ(bind(listener, place, bytes), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, place, &bytes), 0);
+  std::vector<int> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)connect(waiting.back(), place, bytes);
+  }
+  const uint16_t port = ntohs(address.sin_port);
+  const DoctorFinding found = look_at_way("127.0.0.1", {port}, kPatienceNs / 4);
+  EXPECT_EQ(found.verdict, Verdict::kWrong);
+  EXPECT_EQ(found.found, "no answer at " + std::to_string(port) + " of 1 ports that ranks may get");
+  EXPECT_NE(found.remedy.find("ip_local_port_range"), std::string::npos);
+  for (const int fd : waiting) close(fd);
+  close(listener);
+}
+
+TEST_F(Doctor, AHostWithoutAnAddressIsNamed) {
+  const DoctorFinding found = look_at_way("nowhere.invalid", {1}, kPatienceNs);
+  EXPECT_EQ(found.verdict, Verdict::kWrong);
+  EXPECT_NE(found.found.find("it has no address"), std::string::npos) << found.found;
+}
+
+TEST_F(Doctor, PortsAreThoseOfTheKernelsRange) {
+  write("proc/sys/net/ipv4/ip_local_port_range", "20000\t20700");
+  const auto ports = ports_of_ranks(sources_.proc);
+  ASSERT_EQ(ports.size(), 8u);
+  EXPECT_EQ(ports.front(), 20000);
+  EXPECT_EQ(ports.back(), 20700);
+  write("proc/sys/net/ipv4/ip_local_port_range", "0 0");
+  EXPECT_TRUE(ports_of_ranks(sources_.proc).empty());
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 #include <cctype>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "src/base/config.h"
-#include "src/registry/settings.h"
 #include "tools/cli/arguments.h"
 
 namespace tutti::cli {
@@ -39,21 +39,14 @@ void print_setting(const Setting& setting, const Config& config, const Config& d
 }  // namespace
 
 int env_main(int argc, char** argv) {
-  if (argc > 1) {
-    const bool help = asks_for_help(argv[1]);
-    std::fputs(kUsage, help ? stdout : stderr);
-    return help ? 0 : 2;
-  }
-  const Result<Config> config = registry::read_settings();
-  if (!config.ok()) {
-    std::fprintf(stderr, "tutti env: %s\n", std::string(config.status().message()).c_str());
-    return 1;
-  }
+  if (const auto status = end_with_usage(argc, argv, kUsage)) return *status;
+  const std::optional<Config> config = settings_for("tutti env");
+  if (!config) return 1;
   const Result<Config> defaults = Config::from_environment({});
   for (const Setting& setting : settings()) {
-    print_setting(setting, config.value(), defaults.value());
+    print_setting(setting, *config, defaults.value());
   }
-  for (const std::string& warning : config.value().warnings) {
+  for (const std::string& warning : config->warnings) {
     std::fprintf(stderr, "tutti env: warning: %s\n", warning.c_str());
   }
   return 0;

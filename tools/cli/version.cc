@@ -67,11 +67,7 @@ bool single_copy_works() {
 }  // namespace
 
 int version_main(int argc, char** argv) {
-  if (argc > 1) {
-    const bool help = asks_for_help(argv[1]);
-    std::fputs("usage: tutti version\n", help ? stdout : stderr);
-    return help ? 0 : 2;
-  }
+  if (const auto status = end_with_usage(argc, argv, "usage: tutti version\n")) return *status;
   int version = 0;
   if (tuttiGetVersion(&version) != tuttiSuccess) {
     std::fprintf(stderr, "tutti version: %s\n", tuttiGetLastError(nullptr));
