@@ -96,6 +96,11 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
                   .slice_bytes = options_.tuning.frame_bytes,
                   .frame_bytes = options_.tuning.region_bytes};
   add_wire(request, query);
+  if (!query.vectors) {
+    query.fits = [this, &request](const select::Candidate& candidate) {
+      return fits_staged(candidate, request);
+    };
+  }
   return query;
 }
 
@@ -146,17 +151,21 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
   return &match;
 }
 
-Status Planner::check_fit(const plan::Plan& plan) const {
-  const uint64_t longest_frame =
-      std::max(options_.tuning.region_bytes, options_.tuning.spanned_bytes);
-  for (const plan::LanePlan& lane : plan.lanes) {
-    if (lane.frame_bytes <= longest_frame) continue;
-    return Status::unsupported(plan.algorithm + " stages " + std::to_string(lane.frame_bytes) +
-                               " bytes for one slice, more than a region of the staging ring (" +
-                               std::to_string(longest_frame) +
-                               "): raise TUTTI_RING_BYTES or choose another algorithm");
-  }
-  return {};
+// By the plan of one rank of the largest host, which all ranks make alike.
+bool Planner::fits_staged(const select::Candidate& candidate, const Request& request) const {
+  plan::MatchRequest wanted;
+  wanted.algorithm = candidate.algorithm;
+  wanted.parameters = candidate.parameters;
+  wanted.rank = options_.group->first_of_largest_host();
+  wanted.group = options_.group;
+  if (candidate.encodes) wanted.wire = plan::wire_of(wire_of(request), *options_.group);
+  const Result<plan::Match> match = plan::match(wanted);
+  if (!match.ok()) return false;
+  plan::BindRequest bound;
+  bound.count = request.count;
+  bound.type = request.type;
+  bound.far_slices = candidate.far_slices;
+  return plan::check_fit(plan::bind(match.value(), bound, options_.tuning), options_.tuning).ok();
 }
 
 diagnosis::DescribedCall Planner::describe(const Request& request) const {
@@ -212,7 +221,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   plan::Plan& plan = prepared.plan;
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
-  if (Status status = check_fit(plan); !status.ok()) return status;
+  if (Status status = plan::check_fit(plan, options_.tuning); !status.ok()) return status;
   for (plan::LanePlan& lane : plan.lanes) lane.engine = options_.engine;
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras));

@@ -142,7 +142,7 @@ class Planner {
   const Prepared* keep(uint64_t hash, std::unique_ptr<Prepared> prepared);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const Alike& alike);
-  Status check_fit(const plan::Plan& plan) const;
+  bool fits_staged(const select::Candidate& candidate, const Request& request) const;
   static bool placement_counts(const Prepared& prepared, const Alike& alike);
   void sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const;
   // Encodings: planner_wire.cc.

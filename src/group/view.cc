@@ -1,5 +1,6 @@
 #include "src/group/view.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -68,6 +69,7 @@ Result<std::shared_ptr<const GroupView>> GroupView::make(uint64_t communicator, 
                          "is apart from rank 0, and no level is above: nothing connects them");
   }
   made->number_hosts();
+  made->sort_by_host();
   return std::shared_ptr<const GroupView>(made);
 }
 
@@ -81,12 +83,29 @@ void GroupView::number_hosts() {
   for (uint32_t rank = 0; rank < host_count_; ++rank) hosts_.push_back(rank);
 }
 
+void GroupView::sort_by_host() {
+  host_begins_.assign(host_count_ + 1, 0);
+  for (const uint32_t host : hosts_) ++host_begins_[host + 1];
+  for (uint32_t host = 0; host < host_count_; ++host) host_begins_[host + 1] += host_begins_[host];
+  std::vector<uint32_t> next(host_begins_.begin(), host_begins_.end() - 1);
+  by_host_.resize(hosts_.size());
+  for (size_t rank = 0; rank < hosts_.size(); ++rank) {
+    near_places_.push_back(next[hosts_[rank]] - host_begins_[hosts_[rank]]);
+    by_host_[next[hosts_[rank]]++] = static_cast<int>(rank);
+  }
+}
+
 std::vector<int> GroupView::host_first_ranks() const {
   std::vector<int> first;
-  for (size_t rank = 0; rank < hosts_.size(); ++rank) {
-    if (hosts_[rank] == first.size()) first.push_back(static_cast<int>(rank));
-  }
+  for (uint32_t host = 0; host < host_count_; ++host) first.push_back(by_host_[host_begins_[host]]);
   return first;
+}
+
+int GroupView::first_of_largest_host() const {
+  const std::vector<int> first = host_first_ranks();
+  return *std::max_element(first.begin(), first.end(), [this](int a, int b) {
+    return near_ranks(a).size() < near_ranks(b).size();
+  });
 }
 
 GroupPointer group_on_hosts(const std::vector<int>& hosts) {

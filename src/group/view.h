@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,16 @@ class GroupView {
   uint32_t hosts() const { return host_count_; }
   /// The least rank of each host.
   std::vector<int> host_first_ranks() const;
+  /// All ranks of the host of a rank, itself too, in rising order. Valid as long as the view.
+  std::span<const int> near_ranks(int rank) const {
+    const uint32_t host = host_of(rank);
+    return std::span(by_host_).subspan(host_begins_[host],
+                                       host_begins_[host + 1] - host_begins_[host]);
+  }
+  /// The least rank of the host that has most ranks.
+  int first_of_largest_host() const;
+  /// The place of a rank among those.
+  uint32_t near_place(int rank) const { return near_places_[static_cast<size_t>(rank)]; }
   bool operator==(const GroupView&) const = default;
   /// Whether the two map each other's memory.
   bool near(int a, int b) const { return host_of(a) == host_of(b); }
@@ -89,6 +100,7 @@ class GroupView {
  private:
   GroupView() = default;
   void number_hosts();
+  void sort_by_host();
 
   uint64_t communicator_ = 0;
   uint32_t epoch_ = 0;
@@ -97,6 +109,9 @@ class GroupView {
   std::vector<std::vector<int>> first_ranks_;  // [level][node]
   std::vector<uint32_t> hosts_;                // by rank
   uint32_t host_count_ = 0;
+  std::vector<int> by_host_;           // ranks, those of a host together
+  std::vector<uint32_t> host_begins_;  // by host, and the end: where its ranks begin in by_host_
+  std::vector<uint32_t> near_places_;  // by rank
 };
 
 using GroupPointer = std::shared_ptr<const GroupView>;

@@ -72,6 +72,20 @@ TEST(GroupView, RanksThatNothingConnectsAreRefused) {
   EXPECT_FALSE(GroupView::make(1, 0, placeholder_members(2), levels).ok());
 }
 
+TEST(GroupView, KnowsTheRanksOfAHostWithoutLookingAtTheOthers) {
+  const GroupPointer group = group_on_hosts({0, 1, 0, 1, 1});
+  const auto near = [&](int rank) {
+    const auto ranks = group->near_ranks(rank);
+    return std::vector<int>(ranks.begin(), ranks.end());
+  };
+  EXPECT_EQ(near(2), (std::vector<int>{0, 2}));
+  EXPECT_EQ(near(1), (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(group->near_place(4), 2u);
+  EXPECT_EQ(group->near_place(0), 0u);
+  EXPECT_EQ(group->first_of_largest_host(), 1);
+  EXPECT_EQ(group->host_first_ranks(), (std::vector<int>{0, 1}));
+}
+
 TEST(GroupView, OfHostsHasANetworkBetweenThem) {
   const GroupPointer group = group_on_hosts({0, 0, 1, 0});
   EXPECT_EQ(group->ranks(), 4);

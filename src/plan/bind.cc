@@ -1,6 +1,7 @@
 #include "src/plan/bind.h"
 
 #include <algorithm>
+#include <string>
 
 #include "src/plan/emit.h"
 #include "src/plan/passes.h"
@@ -47,6 +48,18 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   plan.one_way = match.flows_one_way || schedule::traits_of(match.shape.collective).rooted();
   note(take_turns(plan, tuning.turns), "turns");
   return plan;
+}
+
+Status check_fit(const Plan& plan, const Tuning& tuning) {
+  const uint64_t longest_frame = std::max(tuning.region_bytes, tuning.spanned_bytes);
+  for (const LanePlan& lane : plan.lanes) {
+    if (lane.frame_bytes <= longest_frame) continue;
+    return Status::unsupported(plan.algorithm + " stages " + std::to_string(lane.frame_bytes) +
+                               " bytes for one slice, more than a region of the staging ring (" +
+                               std::to_string(longest_frame) +
+                               "): raise TUTTI_RING_BYTES or choose another algorithm");
+  }
+  return {};
 }
 
 }  // namespace tutti::plan

@@ -71,6 +71,10 @@ struct BindRequest {
   }
 };
 
+/// kUnsupported where a slice of some lane stages more than a region of the ring holds; the plan's
+/// algorithm is named.
+Status check_fit(const Plan& plan, const Tuning& tuning);
+
 Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning);
 
 /// Fills Match::target_terms and source_terms by running the schedules of all ranks on numbers of

@@ -152,6 +152,14 @@ SliceGeometry measure(const Match& match, const BindRequest& request, const Tuni
   return geometry;
 }
 
+namespace {
+
+size_t near_ranks_of(const Match& match) {
+  return match.group->near_ranks(match.schedule.rank).size();
+}
+
+}  // namespace
+
 Emitter::Emitter(const Match& match, const BindRequest& request, const SliceGeometry& geometry)
     : match_(match),
       request_(request),
@@ -159,9 +167,8 @@ Emitter::Emitter(const Match& match, const BindRequest& request, const SliceGeom
       layout_(request.layout(match.shape)),
       lanes_(match.lanes.size()),
       step_end_(match.schedule.steps.size(), 0),
-      known_(match.lanes.size(),
-             std::vector<uint32_t>(static_cast<size_t>(match.group->ranks()), 0)),
-      entered_(static_cast<size_t>(match.group->ranks()), false),
+      known_(match.lanes.size(), std::vector<uint32_t>(near_ranks_of(match), 0)),
+      entered_(near_ranks_of(match), false),
       posted_begin_(match.schedule.steps.size(), 0),
       encoded_(match, geometry.piece) {
   plan_.lanes.resize(match.lanes.size());
@@ -400,7 +407,7 @@ void Emitter::await(const Step& step, const NearMessage& message) {
   const bool direct =
       message.mechanism == Mechanism::kPull || message.mechanism == Mechanism::kRead;
   if (direct && enters(match_.mode)) await_entry(message.source);
-  uint32_t& known = known_[step.lane][message.source];
+  uint32_t& known = known_[step.lane][match_.group->near_place(message.source)];
   if (message.value <= known) return;
   known = message.value;
   emit(step.lane, {.code = OpCode::kWait,
@@ -410,8 +417,9 @@ void Emitter::await(const Step& step, const NearMessage& message) {
 }
 
 void Emitter::await_entry(int peer) {
-  if (entered_[peer]) return;
-  entered_[peer] = true;
+  const uint32_t place = match_.group->near_place(peer);
+  if (entered_[place]) return;
+  entered_[place] = true;
   plan_.prologue.push_back({.code = OpCode::kWaitEnter, .peer = static_cast<uint32_t>(peer)});
 }
 

@@ -101,9 +101,10 @@ class Emitter {
   schedule::Layout layout_;
   std::vector<Ops> lanes_;          // ops by lane, joined at the end
   std::vector<uint32_t> step_end_;  // ops of its lane up to and including the step
-  std::vector<std::vector<uint32_t>>
-      known_;                  // [lane][rank]: value already waited for in this slice
-  std::vector<bool> entered_;  // peers whose entry the prologue awaits
+  // Of the ranks of the host, by place: values already waited for in this slice, by lane; those
+  // whose entry the prologue awaits.
+  std::vector<std::vector<uint32_t>> known_;
+  std::vector<bool> entered_;
   // Streams: what was posted at the beginning of each lane's slice, in the order of the sources.
   struct Posted {
     uint32_t ordinal;

@@ -173,14 +173,20 @@ Schedule schedule_of(const MatchRequest& request, int rank) {
   return request.single_assignment ? schedule::single_assignment(schedule) : schedule;
 }
 
-Status find_rounding(Match& result, const MatchRequest& request) {
+// The lanes of a rank share the zones in which single copies land.
+Mode mode_of(const MatchRequest& request, const schedule::Shape& shape) {
+  const bool may = request.mode != Mode::kSingleCopy || shape.lanes == 1;
+  return may && !request.wire.encodes() ? request.mode : Mode::kStaged;
+}
+
+Status find_rounding(Match& result, const MatchRequest& request, int own) {
   if (!request.wire.encodes()) return {};
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     schedules.push_back(schedule_of(request, rank));
   }
   Result<Rounding> rounding =
-      round_values(result.shape, schedules, *request.group, request.wire, request.rank);
+      round_values(result.shape, schedules, *request.group, request.wire, own);
   if (!rounding.ok()) return rounding.status();
   result.wire = request.wire;
   result.rounding = std::move(rounding).value();
@@ -189,40 +195,59 @@ Status find_rounding(Match& result, const MatchRequest& request) {
 
 }  // namespace
 
-Result<Match> match(const MatchRequest& request) {
-  Match result;
-  result.group = request.group;
-  result.shape = request.algorithm->shape(request.parameters);
-  result.in_place = request.in_place && schedule::has_both(result.shape, request.rank);
-  const schedule::Cost cost = request.algorithm->cost(request.parameters);
-  result.published = cost.published;
-  result.scratch = cost.scratch;
-  for (int rank = 0; rank < result.shape.ranks; ++rank) {
-    result.far = result.far || !result.group->near(request.rank, rank);
-  }
-  // The lanes of a rank share the zones in which single copies land.
-  const bool may = request.mode != Mode::kSingleCopy || result.shape.lanes == 1;
-  result.mode = may && !request.wire.encodes() ? request.mode : Mode::kStaged;
+HostMatch::HostMatch(const MatchRequest& request)
+    : request_(request),
+      shape_(request.algorithm->shape(request.parameters)),
+      mode_(mode_of(request, shape_)),
+      traffic_(std::make_unique<Traffic>(shape_, *request_.group, request_.rank)) {}
 
-  Traffic traffic(result.shape);
-  for (int rank = 0; rank < result.shape.ranks; ++rank) {
-    if (!result.group->near(request.rank, rank)) continue;
-    traffic.add(schedule_of(request, rank));
+HostMatch::~HostMatch() = default;
+
+Result<std::unique_ptr<HostMatch>> HostMatch::make(const MatchRequest& request) {
+  std::unique_ptr<HostMatch> made(new HostMatch(request));
+  if (Status status = made->match_traffic(); !status.ok()) return status;
+  return made;
+}
+
+Status HostMatch::match_traffic() {
+  for (const int rank : request_.group->near_ranks(request_.rank)) {
+    traffic_->add(schedule_of(request_, rank));
   }
-  if (Status status = traffic.match(); !status.ok()) {
-    return Status::internal_error(std::string(schedule::name_of(result.shape.collective)) + "/" +
-                                  std::string(request.algorithm->name) + " for " +
-                                  std::to_string(result.shape.ranks) +
+  if (Status status = traffic_->match(); !status.ok()) {
+    return Status::internal_error(std::string(schedule::name_of(shape_.collective)) + "/" +
+                                  std::string(request_.algorithm->name) + " for " +
+                                  std::to_string(shape_.ranks) +
                                   " ranks: " + std::string(status.message()));
   }
-  result.placement_matters = choose_and_compare(traffic, result.mode, request.hazards_in_place);
-  traffic.number();
-  result.schedule = traffic.schedule_of(request.rank);
+  placement_matters_ = choose_and_compare(*traffic_, mode_, request_.hazards_in_place);
+  traffic_->number();
+  return {};
+}
+
+Result<Match> HostMatch::of(int rank) const {
+  Match result;
+  result.group = request_.group;
+  result.shape = shape_;
+  result.mode = mode_;
+  result.in_place = request_.in_place && schedule::has_both(shape_, rank);
+  result.placement_matters = placement_matters_;
+  const schedule::Cost cost = request_.algorithm->cost(request_.parameters);
+  result.published = cost.published;
+  result.scratch = cost.scratch;
+  const size_t near = request_.group->near_ranks(rank).size();
+  result.far = near < static_cast<size_t>(shape_.ranks);
+  result.schedule = traffic_->schedule_of(rank);
   if (Status status = check_limits(result); !status.ok()) return status;
-  distil(result, traffic);
-  find_far_lanes(result, request);
-  if (Status status = find_rounding(result, request); !status.ok()) return status;
+  distil(result, *traffic_);
+  find_far_lanes(result, request_);
+  if (Status status = find_rounding(result, request_, rank); !status.ok()) return status;
   return result;
+}
+
+Result<Match> match(const MatchRequest& request) {
+  Result<std::unique_ptr<HostMatch>> host = HostMatch::make(request);
+  if (!host.ok()) return host.status();
+  return host.value()->of(request.rank);
 }
 
 }  // namespace tutti::plan

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -132,5 +133,28 @@ struct MatchRequest {
 };
 
 Result<Match> match(const MatchRequest& request);
+
+class Traffic;
+
+/// The things that the matches of all ranks of a host have in common, worked out once: for those
+/// who ask for several, as simulations do. Threads: one at a time.
+class HostMatch {
+ public:
+  /// Of the host of request.rank.
+  static Result<std::unique_ptr<HostMatch>> make(const MatchRequest& request);
+  ~HostMatch();
+  /// As match() gives it for that rank, which is of the host.
+  Result<Match> of(int rank) const;
+
+ private:
+  explicit HostMatch(const MatchRequest& request);
+  Status match_traffic();
+
+  const MatchRequest request_;
+  const schedule::Shape shape_;
+  Mode mode_ = Mode::kStaged;
+  bool placement_matters_ = false;
+  std::unique_ptr<Traffic> traffic_;
+};
 
 }  // namespace tutti::plan

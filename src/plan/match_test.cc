@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/plan/bind.h"
+#include "src/plan/text.h"
 #include "src/plan/verify_plan_examples_test.h"
 #include "src/registry/algorithms.h"
 
@@ -303,6 +305,32 @@ TEST(Mechanism, AForgottenAfterIsFound) {
   EXPECT_EQ(plan::match(request).value().steps[1].message.mechanism, Mechanism::kPull);
   algorithm.schedule = overwriting<false>;
   EXPECT_EQ(plan::match(request).value().steps[1].message.mechanism, Mechanism::kSlot);
+}
+
+// Hosts whose ranks do not follow each other, and one rank alone.
+TEST(HostMatch, GivesEachRankWhatItWouldWorkOutAlone) {
+  const group::GroupPointer group = group::group_on_hosts({0, 1, 0, 2, 1, 0});
+  MatchRequest request;
+  request.algorithm = find("all_reduce/ring");
+  request.parameters = {.ranks = 6};
+  request.group = group;
+  BindRequest bound;
+  bound.count = 1000;
+  for (const Mode mode : {Mode::kStaged, Mode::kDirect}) {
+    request.mode = mode;
+    for (const int first : group->host_first_ranks()) {
+      request.rank = first;
+      const auto host = HostMatch::make(request);
+      ASSERT_TRUE(host.ok()) << host.status().message();
+      for (const int rank : group->near_ranks(first)) {
+        MatchRequest alone = request;
+        alone.rank = rank;
+        EXPECT_EQ(print(bind(host.value()->of(rank).value(), bound, {}), rank),
+                  print(bind(plan::match(alone).value(), bound, {}), rank))
+            << rank;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -15,14 +15,12 @@ namespace {
 class HazardPass {
  public:
   HazardPass(const Traffic& traffic, bool in_place) : traffic_(traffic) {
-    first_rank_.assign(static_cast<size_t>(traffic.shape().ranks), 0);
     for (const schedule::Schedule& schedule : traffic.schedules()) {
-      first_rank_[schedule.rank] = touches_.size();
       touches_.emplace_back(traffic.shape(), schedule, in_place);
     }
   }
 
-  const Touches& touches(int rank) const { return touches_[first_rank_[rank]]; }
+  const Touches& touches(int rank) const { return touches_[traffic_.place_of(rank)]; }
   const StepOrder& order_of(int rank) const { return touches(rank).order(); }
 
   bool user_memory(const Sent& sent) const {
@@ -138,8 +136,7 @@ class HazardPass {
   }
 
   const Traffic& traffic_;
-  std::vector<size_t> first_rank_;
-  std::vector<Touches> touches_;
+  std::vector<Touches> touches_;  // by place in the domain
 };
 
 }  // namespace

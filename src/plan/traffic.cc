@@ -11,15 +11,12 @@ using schedule::Source;
 using schedule::Step;
 using schedule::StepKind;
 
-Traffic::Traffic(const schedule::Shape& shape)
-    : shape_(shape), index_(static_cast<size_t>(shape.ranks), Sent::kNone) {
+Traffic::Traffic(const schedule::Shape& shape, const group::GroupView& group, int rank)
+    : shape_(shape), group_(group), rank_(rank) {
   lanes_.resize(shape.lanes);
 }
 
-void Traffic::add(Schedule schedule) {
-  index_[schedule.rank] = static_cast<uint32_t>(schedules_.size());
-  schedules_.push_back(std::move(schedule));
-}
+void Traffic::add(Schedule schedule) { schedules_.push_back(std::move(schedule)); }
 
 // Calls function(local source, step index, step, local target) for every receiver in the domain.
 template <class Function>
@@ -30,7 +27,8 @@ void Traffic::each_near_send(Function function) const {
       const Step& step = schedule.steps[i];
       if (step.kind != StepKind::kSend) continue;
       for (uint32_t peer : schedule.peers_of(step)) {
-        if (index_[peer] != Sent::kNone) function(source, i, step, index_[peer]);
+        const uint32_t target = place_or_none(static_cast<int>(peer));
+        if (target != Sent::kNone) function(source, i, step, target);
       }
     }
   }
@@ -70,8 +68,10 @@ Status Traffic::pair_sources(const std::vector<uint32_t>& begin, std::vector<uin
       const Step& step = schedule.steps[i];
       if (step.kind != StepKind::kMove) continue;
       for (Source source : schedule.sources_of(step)) {
-        if (!source.is_message() || index_[source.peer()] == Sent::kNone) continue;
-        const size_t at = channel(step.lane, index_[source.peer()], target);
+        if (!source.is_message()) continue;
+        const uint32_t sender = place_or_none(source.peer());
+        if (sender == Sent::kNone) continue;
+        const size_t at = channel(step.lane, sender, target);
         if (next[at] == begin[at + 1]) {
           return Status::internal_error("rank " + std::to_string(schedule.rank) + " step " +
                                         std::to_string(i) + " waits for a message that rank " +
@@ -91,7 +91,7 @@ Status Traffic::pair_sources(const std::vector<uint32_t>& begin, std::vector<uin
 }
 
 const Sent* Traffic::sent_by(int rank, uint32_t step) const {
-  const uint32_t id = sent_of_step_[index_[rank]][step];
+  const uint32_t id = sent_of_step_[place_of(rank)][step];
   return id == Sent::kNone ? nullptr : &sent_[id];
 }
 
@@ -155,7 +155,7 @@ bool Traffic::flows_one_way() const {
     for (uint32_t id : sent_of_step_[source]) {
       if (id == Sent::kNone) continue;
       each_delivery(sent_[id], [&](const Delivery& delivery) {
-        const size_t target = index_[delivery.rank];
+        const size_t target = place_of(delivery.rank);
         if (--senders[target] == 0) free.push_back(target);
       });
     }
@@ -165,7 +165,7 @@ bool Traffic::flows_one_way() const {
 
 uint32_t Traffic::done_value(const Delivery& delivery) const {
   const uint16_t lane = schedule_of(delivery.rank).steps[delivery.step].lane;
-  for (const StepSignal& signal : signals_[index_[delivery.rank]]) {
+  for (const StepSignal& signal : signals_[place_of(delivery.rank)]) {
     if (signal.lane == lane && signal.step > delivery.step) return signal.value;
   }
   return lanes_[lane].advance;

@@ -34,9 +34,10 @@ struct Delivery {
 
 class Traffic {
  public:
-  explicit Traffic(const schedule::Shape& shape);
+  /// Of the domain of `rank`; all are kept by reference.
+  Traffic(const schedule::Shape& shape, const group::GroupView& group, int rank);
 
-  void add(schedule::Schedule schedule);  // in rising rank order
+  void add(schedule::Schedule schedule);  // of each rank of the domain, in rising order
   /// Pairs the k-th SEND of every channel with its k-th message source.
   Status match();
   /// Signals, slots and cells; after the mechanisms are chosen.
@@ -47,8 +48,10 @@ class Traffic {
   /// The message of a SEND step; null if nobody of the domain receives it.
   const Sent* sent_by(int rank, uint32_t step) const;
   /// The messages a rank receives, in the order of its MOVE sources.
-  const std::vector<uint32_t>& arrivals(int rank) const { return arrivals_[index_[rank]]; }
-  const schedule::Schedule& schedule_of(int rank) const { return schedules_[index_[rank]]; }
+  const std::vector<uint32_t>& arrivals(int rank) const { return arrivals_[place_of(rank)]; }
+  const schedule::Schedule& schedule_of(int rank) const { return schedules_[place_of(rank)]; }
+  /// Among the ranks of the domain.
+  uint32_t place_of(int rank) const { return group_.near_place(rank); }
   const std::vector<schedule::Schedule>& schedules() const { return schedules_; }
   const schedule::Shape& shape() const { return shape_; }
   const schedule::Step& step_of(const Sent& sent) const {
@@ -93,9 +96,15 @@ class Traffic {
                       const std::vector<uint32_t>& queue);
   void number_rank(size_t local);
 
+  /// In schedules_; kNone: of another domain.
+  uint32_t place_or_none(int rank) const {
+    return group_.near(rank_, rank) ? place_of(rank) : Sent::kNone;
+  }
+
   const schedule::Shape& shape_;
+  const group::GroupView& group_;
+  const int rank_;
   std::vector<schedule::Schedule> schedules_;  // of the ranks of the domain
-  std::vector<uint32_t> index_;                // rank -> place in schedules_
   std::vector<Sent> sent_;
   std::vector<std::vector<uint32_t>> sent_of_step_;  // [local][step] -> id or kNone
   std::vector<std::vector<uint32_t>> arrivals_;

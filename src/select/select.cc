@@ -176,7 +176,15 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
 
 Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query) {
   std::vector<Candidate> candidates = rank_candidates(algorithms, query);
-  if (!candidates.empty() && candidates.front().rejected.empty()) return candidates.front();
+  if (!candidates.empty() && candidates.front().rejected.empty()) {
+    const auto may_run = [&](const Candidate& one) {
+      return one.rejected.empty() && (!one.overflows || query.fits(one));
+    };
+    const auto asks = candidates.front().overflows && query.fits;
+    const auto fitting =
+        asks ? std::find_if(candidates.begin(), candidates.end(), may_run) : candidates.begin();
+    return fitting == candidates.end() ? candidates.front() : *fitting;
+  }
   return Status::invalid_argument("no algorithm can run this " +
                                   std::string(schedule::name_of(query.collective)) + ": " +
                                   reasons(candidates, query));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,19 @@ struct Limits {
   // A rank stages about slice_bytes for a slice if it can, and never more than frame_bytes.
   uint64_t slice_bytes = uint64_t{1} << 62;
   uint64_t frame_bytes = ~uint64_t{0};
+};
+
+struct Candidate {
+  const schedule::Algorithm* algorithm = nullptr;
+  schedule::Parameters parameters;
+  double predicted_ns = 0;
+  std::string rejected;  // why it may not run; empty: it may
+  // Its slices have so many blocks that, padded to cache lines, they hardly fit a frame. It runs
+  // only where no other can. Messages between hosts and direct ones are not staged, so some would
+  // have fitted; but how they travel is an affair of each host, and all ranks must choose alike.
+  bool overflows = false;
+  uint64_t far_slices = 0;  // Price
+  bool encodes = false;
 };
 
 struct Query {
@@ -43,26 +57,17 @@ struct Query {
   std::vector<WirePrice> wires = {};
   bool must_encode = false;
   Limits limits;
-};
-
-struct Candidate {
-  const schedule::Algorithm* algorithm = nullptr;
-  schedule::Parameters parameters;
-  double predicted_ns = 0;
-  std::string rejected;  // why it may not run; empty: it may
-  // Its slices have so many blocks that, padded to cache lines, they hardly fit a frame. It runs
-  // only where no other can. Messages between hosts and direct ones are not staged, so some would
-  // have fitted; but how they travel is an affair of each host, and all ranks must choose alike.
-  bool overflows = false;
-  uint64_t far_slices = 0;  // Price
-  bool encodes = false;
+  // Whether its frames fit, exactly; equal on all ranks. It is asked of candidates that overflow,
+  // and where nothing else may run. Empty: nobody knows.
+  std::function<bool(const Candidate&)> fits{};
 };
 
 /// Best first; those that may not run last.
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
                                        const Query& query);
 
-/// The winner, or an error that says why every candidate was rejected.
+/// The winner, or an error that says why every candidate was rejected. Of those that overflow the
+/// best that fits; where none does the best, since who calls may know that it is not staged.
 Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query);
 
 }  // namespace tutti::select

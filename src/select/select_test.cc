@@ -235,5 +235,28 @@ TEST(SelectVectors, WhatNeedsEqualCountsRunsNone) {
   EXPECT_EQ(vectors.front().algorithm->name, "bruck");
 }
 
+// A gather of 64 ranks stages more blocks than a frame of 4 KiB has lines.
+TEST(Select, OfThoseThatOverflowTheFirstThatFitsIsTaken) {
+  Priced query = query_of(Collective::kAllGather, 64, 64, host_link(64, 64));
+  query.limits.slice_bytes = query.limits.frame_bytes = 64;
+  const auto candidates = rank_candidates(registry::algorithms(), query);
+  std::vector<std::string_view> names;
+  for (const Candidate& one : candidates) {
+    if (one.rejected.empty() && one.overflows) names.push_back(one.algorithm->name);
+  }
+  ASSERT_TRUE(candidates[0].overflows);
+  ASSERT_GT(names.size(), 2u);
+  EXPECT_EQ(winner(query), names[0]);
+  std::vector<std::string_view> asked;
+  query.fits = [&](const Candidate& one) {
+    asked.push_back(one.algorithm->name);
+    return one.algorithm->name == names[1];
+  };
+  EXPECT_EQ(winner(query), names[1]);
+  EXPECT_EQ(asked, (std::vector<std::string_view>{names[0], names[1]}));
+  query.fits = [](const Candidate&) { return false; };
+  EXPECT_EQ(winner(query), names[0]);  // the caller knows whether it is staged at all
+}
+
 }  // namespace
 }  // namespace tutti::select

@@ -39,8 +39,8 @@ ClockMachine::ClockMachine(Simulation& simulation, uint32_t actor, const Speed& 
 void ClockMachine::find_near() {
   const group::GroupView& group = *simulation_.network().group();
   std::set<std::pair<uint32_t, size_t>> known;
-  for (int rank = 0; rank < group.ranks(); ++rank) {
-    if (rank == rank_ || !group.near(rank, rank_)) continue;
+  for (const int rank : group.near_ranks(rank_)) {
+    if (rank == rank_) continue;
     const auto other = static_cast<uint32_t>(rank);
     const size_t level = group.common_level(rank, rank_);
     if (known.emplace(simulation_.actor_of(other), level).second) near_.push_back(other);

@@ -20,23 +20,28 @@ constexpr int kMostRounds = 64;  // of refinement; a difference travels a peer a
 struct KnownProgram {
   RankProgram program;
   Mates mates;
+  plan::Plan plan;
 };
 
 class Folder {
  public:
   Folder(const Job& job, const Network& network, const std::vector<RankFault>& faults,
          const FoldLimits& limits)
-      : job_(job), network_(network), faults_(faults), limits_(limits) {
+      : job_(job),
+        network_(network),
+        faults_(faults),
+        limits_(limits),
+        lowering_(job, network.group()) {
     known_.resize(static_cast<size_t>(network.ranks()));
   }
 
   Result<Cast> run(Folding folding) {
-    Result<plan::Plan> first = lower(job_, network_.group(), 0);
+    Result<plan::Plan> first = lowering_.plan(0);
     if (!first.ok()) return first.status();
     const uint64_t each = std::max<uint64_t>(1, first.value().ops.size());
     const bool is_small = each * known_.size() <= limits_.proved;
     if (!is_small && folding != Folding::kSampled) return too_large(each);
-    know(0, first.value());
+    know(0, std::move(first).value());
     if (!is_small) return sample(each);
     for (size_t rank = 0; rank < known_.size(); ++rank) {
       if (Status status = know(rank); !status.ok()) return status;
@@ -59,17 +64,17 @@ class Folder {
   Status know(size_t rank) {
     if (known_[rank] != nullptr) return {};
     const auto number = static_cast<int>(rank);
-    Result<plan::Plan> plan = lower(job_, network_.group(), number);
+    Result<plan::Plan> plan = lowering_.plan(number);
     if (!plan.ok()) return plan.status();
-    know(rank, plan.value());
+    know(rank, std::move(plan).value());
     return {};
   }
-  void know(size_t rank, const plan::Plan& plan) {
+  void know(size_t rank, plan::Plan plan) {
     const auto number = static_cast<int>(rank);
     RankProgram program = program_of(plan, number, network_);
     Mates mates(number, program);
-    known_[rank] =
-        std::make_unique<KnownProgram>(KnownProgram{std::move(program), std::move(mates)});
+    known_[rank] = std::make_unique<KnownProgram>(
+        KnownProgram{std::move(program), std::move(mates), std::move(plan)});
   }
 
   // kNoMate for what is no message, and where the peer is not known.
@@ -233,9 +238,7 @@ class Folder {
   Result<Cast> finish() {
     uint64_t ops = 0;
     for (Player& actor : cast_.actors) {
-      Result<plan::Plan> plan = lower(job_, network_.group(), actor.rank);
-      if (!plan.ok()) return plan.status();
-      actor.plan = std::move(plan).value();
+      actor.plan = std::move(known_[static_cast<size_t>(actor.rank)]->plan);
       for (uint32_t lane = 0; lane < actor.plan.lanes.size(); ++lane) {
         const plan::LanePlan& of = actor.plan.lanes[lane];
         ops += (of.end - of.begin) * plan::slices_of(actor.plan, lane) * job_.calls;
@@ -275,6 +278,7 @@ class Folder {
   const Network& network_;
   const std::vector<RankFault>& faults_;
   const FoldLimits limits_;
+  Lowering lowering_;
   std::vector<std::unique_ptr<KnownProgram>> known_;  // by rank
   Cast cast_;
 };

@@ -16,18 +16,31 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return splitmix64(state);
 }
 
-Result<plan::Plan> lower(const Job& job, const group::GroupPointer& group, int rank) {
-  plan::MatchRequest wanted;
-  wanted.algorithm = job.algorithm;
-  wanted.parameters = job.parameters;
-  wanted.rank = rank;
-  wanted.group = group;
-  wanted.mode = job.mode;
-  wanted.in_place = wanted.hazards_in_place = job.in_place;
-  wanted.wire = job.wire;
-  Result<plan::Match> match = plan::match(wanted);
+Result<plan::Plan> Lowering::plan(int rank) {
+  if (host_ == nullptr || group_->host_of(rank) != number_) {
+    plan::MatchRequest wanted;
+    wanted.algorithm = job_.algorithm;
+    wanted.parameters = job_.parameters;
+    wanted.rank = rank;
+    wanted.group = group_;
+    wanted.mode = job_.mode;
+    wanted.in_place = wanted.hazards_in_place = job_.in_place;
+    wanted.wire = job_.wire;
+    Result<std::unique_ptr<plan::HostMatch>> host = plan::HostMatch::make(wanted);
+    if (!host.ok()) return host.status();
+    host_ = std::move(host).value();
+    number_ = group_->host_of(rank);
+  }
+  Result<plan::Match> match = host_->of(rank);
   if (!match.ok()) return match.status();
-  return plan::bind(match.value(), job.request, job.tuning);
+  plan::Plan plan = plan::bind(match.value(), job_.request, job_.tuning);
+  plan.algorithm = job_.algorithm->name;
+  if (Status status = plan::check_fit(plan, job_.tuning); !status.ok()) return status;
+  return plan;
+}
+
+bool fits(const Job& job, const group::GroupPointer& group) {
+  return Lowering(job, group).plan(group->first_of_largest_host()).ok();
 }
 
 namespace {

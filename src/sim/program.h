@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/plan/bind.h"
@@ -30,7 +32,23 @@ struct Job {
   plan::LevelEncodings wire = {};
 };
 
-Result<plan::Plan> lower(const Job& job, const group::GroupPointer& group, int rank);
+/// Makes the plans of ranks, one after the other. For ranks of one host that are asked for in a row
+/// the things that they have in common are worked out once. Threads: one.
+class Lowering {
+ public:
+  Lowering(const Job& job, group::GroupPointer group) : job_(job), group_(std::move(group)) {}
+  Result<plan::Plan> plan(int rank);
+
+ private:
+  const Job& job_;
+  const group::GroupPointer group_;
+  std::unique_ptr<plan::HostMatch> host_;  // of the last rank
+  uint32_t number_ = 0;                    // of that host
+};
+
+/// Whether the library would run it: the plans can be made, and their frames fit the ring. By the
+/// plan of one rank of the largest host.
+bool fits(const Job& job, const group::GroupPointer& group);
 
 /// A micro-operation that names a peer.
 enum class ReferenceKind : uint8_t { kSend, kReceive, kOther };

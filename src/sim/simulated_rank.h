@@ -1,7 +1,6 @@
 // A rank of a simulation: its walk, its machine, and what others see of it.
 #pragma once
 
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -19,8 +18,7 @@ struct Simulation::Rank {
     for (plan::LaneCursor& lane : cursors.lanes) {
       lane = {1, plan::RingCursor(tuning.region_bytes)};
     }
-    counters.resize(lanes, {CounterStep{1, {}}});
-    sleepers.resize(lanes);
+    counters.resize(lanes, {{CounterStep{1, {}}}, {}});
     walk.start(simulation.actor(actor).plan, cursors);
   }
 
@@ -28,10 +26,8 @@ struct Simulation::Rank {
   plan::Cursors cursors;
   ClockMachine machine;
   uint32_t calls = 0;  // that are done
-  bool is_queued = false;
   bool is_done = false;
-  std::vector<std::deque<CounterStep>> counters;  // by lane
-  std::vector<std::vector<Sleeper>> sleepers;
+  std::vector<LaneCounter> counters;                // by lane
   std::unordered_map<uint64_t, CounterStep> flags;  // by cell
   std::unordered_map<uint64_t, std::vector<Sleeper>> flag_sleepers;
 };

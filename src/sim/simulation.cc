@@ -11,12 +11,6 @@ namespace tutti::sim {
 
 namespace {
 
-int ranks_of_host(const group::GroupView& group, int rank) {
-  int ranks = 0;
-  for (int other = 0; other < group.ranks(); ++other) ranks += group.near(rank, other) ? 1 : 0;
-  return ranks;
-}
-
 Status check(const Experiment& experiment, const Network& network) {
   const auto is_rank = [&](int rank) { return rank >= 0 && rank < network.ranks(); };
   const auto refuse = [&](int rank) {
@@ -52,6 +46,7 @@ Simulation::Simulation(const Experiment& experiment, const Network& network, Cas
     if (network.level(level).maps) longest_latency_ = std::max(longest_latency_, latency);
   }
   connect_wires();
+  is_ready_.resize(cast_.actors.size(), false);
   for (uint32_t i = 0; i < cast_.actors.size(); ++i) {
     const Player& actor = cast_.actors[i];
     const auto& traced = experiment.traced;
@@ -73,8 +68,8 @@ ClockMachine::Speed Simulation::speed_of(const Player& actor) const {
     speed.dead_from = std::min(speed.dead_from, fault.dead_from);
   }
   const int cores = experiment_.costs.cores;
-  const int ranks = cores > 0 ? ranks_of_host(*network_.group(), actor.rank) : 0;
-  if (ranks <= cores) return speed;
+  const int ranks = static_cast<int>(network_.group()->near_ranks(actor.rank).size());
+  if (cores == 0 || ranks <= cores) return speed;
   const double share = static_cast<double>(ranks) / cores;
   speed.factor *= share;
   speed.turn = picoseconds(experiment_.costs.turn_ns * share);
@@ -119,15 +114,15 @@ Time Simulation::signal_latency(int rank, uint32_t peer, uint8_t& level) const {
 }
 
 void Simulation::make_ready(uint32_t actor) {
-  if (ranks_[actor].is_queued) return;
-  ranks_[actor].is_queued = true;
+  if (is_ready_[actor]) return;
+  is_ready_[actor] = true;
   ready_.push_back(actor);
 }
 
 void Simulation::put_aside(const Want& want, uint32_t waiter, uint32_t lane) {
   Rank& rank = ranks_[want.actor];
   if (want.kind == WantKind::kCounter) {
-    rank.sleepers[want.place].push_back({want.value, waiter, lane});
+    rank.counters[want.place].sleepers.push_back({want.value, waiter, lane});
   } else {
     rank.flag_sleepers[want.place].push_back({want.value, waiter, lane});
   }
@@ -145,10 +140,14 @@ void Simulation::wake(std::vector<Sleeper>& sleepers, uint64_t value) {
 // Steps that all have seen are forgotten but for the last of them.
 void Simulation::raise_counter(uint32_t actor, uint32_t lane, uint64_t value,
                                const KnownTime& known) {
-  std::deque<CounterStep>& steps = ranks_[actor].counters[lane];
-  while (steps.size() > 1 && steps[1].known.time + longest_latency_ <= now()) steps.pop_front();
+  LaneCounter& counter = ranks_[actor].counters[lane];
+  std::vector<CounterStep>& steps = counter.steps;
+  size_t seen = 0;
+  while (seen + 1 < steps.size() && steps[seen + 1].known.time + longest_latency_ <= now()) ++seen;
+  // They are taken out many at a time, since all behind them move.
+  if (2 * seen >= steps.size()) steps.erase(steps.begin(), steps.begin() + static_cast<long>(seen));
   steps.push_back({value, known});
-  wake(ranks_[actor].sleepers[lane], value);
+  wake(counter.sleepers, value);
 }
 
 void Simulation::raise_flag(uint32_t actor, uint64_t cell, uint64_t flag, const KnownTime& known) {
@@ -158,7 +157,7 @@ void Simulation::raise_flag(uint32_t actor, uint64_t cell, uint64_t flag, const 
 }
 
 KnownTime Simulation::counter(uint32_t actor, uint32_t lane, uint64_t value) const {
-  const std::deque<CounterStep>& steps = ranks_[actor].counters[lane];
+  const std::vector<CounterStep>& steps = ranks_[actor].counters[lane].steps;
   const auto found = std::lower_bound(
       steps.begin(), steps.end(), value,
       [](const CounterStep& step, uint64_t wanted) { return step.value < wanted; });
@@ -189,7 +188,8 @@ void Simulation::run_ready() {
   while (!ready_.empty()) {
     const uint32_t actor = ready_.front();
     ready_.pop_front();
-    ranks_[actor].is_queued = false;
+    is_ready_[actor] = false;
+    if (!ready_.empty()) __builtin_prefetch(&ranks_[ready_.front()]);
     advance(actor);
   }
 }

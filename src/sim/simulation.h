@@ -100,6 +100,11 @@ class Simulation {
     uint64_t value;
     KnownTime known;
   };
+  /// Of a lane, as all that map the rank's memory see it.
+  struct LaneCounter {
+    std::vector<CounterStep> steps;  // rising
+    std::vector<Sleeper> sleepers;
+  };
 
   std::vector<double> core_speeds() const;
   ClockMachine::Speed speed_of(const Player& actor) const;
@@ -123,6 +128,7 @@ class Simulation {
   Hops hops_;
   std::deque<Rank> ranks_;  // by actor
   std::deque<uint32_t> ready_;
+  std::vector<bool> is_ready_;  // by actor
   std::vector<double> level_bytes_;
   Time longest_latency_ = 0;
 };

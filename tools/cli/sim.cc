@@ -176,6 +176,9 @@ class Command {
                     .frame_bytes = tuning_.region_bytes};
     query.wires = select::wire_prices(wire_, prices_.levels(), query.element_bytes);
     query.must_encode = wire_.always;
+    query.fits = [this, count](const select::Candidate& one) {
+      return sim::fits(job_of(count, one), network_.group());
+    };
     return query;
   }
 
