@@ -12,24 +12,32 @@
 namespace tutti::schedule {
 namespace {
 
-using Chain = std::vector<uint32_t>;  // by level: the most messages of it in one chain
+/// The most messages of a level in one chain, and the most bytes.
+struct ChainPart {
+  uint32_t messages = 0;
+  double bytes = 0;
+};
+using Chain = std::vector<ChainPart>;  // by level
 
 void take_longer(Chain& mine, const Chain& other) {
-  for (size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], other[i]);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    mine[i].messages = std::max(mine[i].messages, other[i].messages);
+    mine[i].bytes = std::max(mine[i].bytes, other[i].bytes);
+  }
 }
 
 class Count {
  public:
   Count(const Shape& shape, std::vector<Schedule> schedules, const LevelMap& map)
-      : map_(map), shape_(shape) {
-    const BlockWidths widths(shape_);
+      : map_(map), shape_(shape), widths_(shape_) {
     for (Schedule& schedule : schedules) {
       const auto rank = static_cast<int>(ranks_.size());
       RankWalk& made = ranks_.emplace_back();
       made.schedule = std::move(schedule);
-      made.traffic = traffic_of(made.schedule, rank, widths, map);
+      made.traffic = traffic_of(made.schedule, rank, widths_, map);
       made.next.resize(shape_.lanes, 0);
-      made.reached.assign(shape_.lanes, Chain(map.levels, 0));
+      made.reached.assign(shape_.lanes, Chain(map.levels));
+      made.begun.resize(shape_.lanes);
       made.done.assign(made.schedule.steps.size(), false);
       made.chains.resize(made.schedule.steps.size());
     }
@@ -55,6 +63,7 @@ class Count {
     std::vector<RankTraffic> traffic;  // by level
     std::vector<uint32_t> next;        // by lane: the step to look at
     std::vector<Chain> reached;        // by lane
+    std::vector<Chain> begun;          // by lane: at the end of its first step
     std::vector<bool> done;            // by step
     std::vector<Chain> chains;         // by step, at its end
   };
@@ -77,6 +86,7 @@ class Count {
       } else {
         receive(rank, step, reached);
       }
+      if (mine.begun[lane].empty()) mine.begun[lane] = reached;
       mine.done[next] = true;
       mine.chains[next] = reached;
       moved = true;
@@ -100,10 +110,14 @@ class Count {
   }
 
   void send(int rank, const Step& step, const Chain& reached) {
-    for (const uint32_t peer : ranks_[static_cast<size_t>(rank)].schedule.peers_of(step)) {
+    const Schedule& schedule = ranks_[static_cast<size_t>(rank)].schedule;
+    const double width = widths_.of(schedule, schedule.blocks_of(step));
+    for (const uint32_t peer : schedule.peers_of(step)) {
       const auto target = static_cast<int>(peer);
       Chain chain = reached;
-      ++chain[map_.level_of(rank, target)];
+      ChainPart& part = chain[map_.level_of(rank, target)];
+      ++part.messages;
+      part.bytes += width;
       channels_[{rank, target, step.lane}].push_back(std::move(chain));
     }
   }
@@ -115,6 +129,14 @@ class Count {
       take_longer(reached, channel.front());
       channel.pop_front();
     }
+  }
+
+  static void add_chains(const RankWalk& rank, uint16_t lane, size_t level, LevelCost& cost) {
+    const ChainPart& reached = rank.reached[lane][level];
+    cost.depth = std::max(cost.depth, reached.messages);
+    cost.path = std::max(cost.path, reached.bytes);
+    if (rank.begun[lane].empty()) return;  // the rank has no part in the lane
+    cost.span = std::max(cost.span, reached.messages - rank.begun[lane][level].messages);
   }
 
   LevelCounts sum_up() {
@@ -134,9 +156,7 @@ class Count {
         double& of_host = work[{level, map_.host_of(r)}];
         of_host += moved;
         cost.work = std::max(cost.work, of_host);
-        for (const Chain& reached : rank.reached) {
-          cost.depth = std::max(cost.depth, reached[level]);
-        }
+        for (uint16_t lane = 0; lane < shape_.lanes; ++lane) add_chains(rank, lane, level, cost);
       }
     }
     for (RankWalk& rank : ranks_) counts.traffic.push_back(std::move(rank.traffic));
@@ -145,6 +165,7 @@ class Count {
 
   const LevelMap& map_;
   const Shape shape_;
+  const BlockWidths widths_;
   std::vector<RankWalk> ranks_;
   std::map<std::tuple<int, int, uint16_t>, std::deque<Chain>> channels_;
 };

@@ -18,7 +18,11 @@
 namespace tutti::schedule {
 
 struct LevelCost {
-  uint32_t depth = 0;     // messages of this level in the chain that has most of them
+  uint32_t depth = 0;  // messages of this level in the chain that has most of them
+  // The most of them between the first and the last step of one rank in one lane: what it waits
+  // for before it can begin again.
+  uint32_t span = 0;
+  double path = 0;        // the most bytes of this level in one chain
   uint32_t messages = 0;  // of this level, sent or received by the busiest rank
   double bytes = 0;       // likewise
   double moved = 0;       // published to and received from this level by the busiest rank

@@ -57,6 +57,20 @@ TEST(LevelCost, OfARingMostMessagesStayOnTheHost) {
   EXPECT_NEAR(network.work, 14.0, 1e-6);  // one rank of the host sends seven, another receives
 }
 
+// A rank of a chain waits between no two of its steps; one of a ring waits for all of the others.
+TEST(LevelCost, AChainIsLongAndARankOfItIsShort) {
+  const Algorithm* chain = registry::find(Collective::kBroadcast, "chain");
+  const LevelCost passed_on = count_by_level(*chain, {.ranks = 8}, one_host()).value()[0];
+  EXPECT_EQ(passed_on.depth, 7u);
+  EXPECT_EQ(passed_on.span, 0u);
+  EXPECT_NEAR(passed_on.bytes, 1, 1e-6);
+  EXPECT_NEAR(passed_on.path, 7, 1e-6);
+  const Algorithm* ring = registry::find(Collective::kAllGather, "ring");
+  const LevelCost around = count_by_level(*ring, {.ranks = 8}, one_host()).value()[0];
+  EXPECT_EQ(around.span, around.depth);
+  EXPECT_NEAR(around.path, around.bytes, 1e-6);
+}
+
 TEST(LevelCost, WhatCrossesNothingCostsNothingThere) {
   const Algorithm* direct = registry::find(Collective::kAllGather, "direct");
   ASSERT_NE(direct, nullptr);

@@ -47,7 +47,11 @@ std::vector<RankTraffic> traffic_of(const Schedule& schedule, int rank, const Bl
       }
       continue;
     }
-    for (const Source source : schedule.sources_of(step)) {
+    const auto sources = schedule.sources_of(step);
+    const bool only_receives = sources.size() == 1 && sources[0].is_message();
+    const size_t moved_at = only_receives ? map.level_of(sources[0].peer(), rank) : 0;
+    traffic[moved_at].moved += width * static_cast<double>(1 + sources.size()) / 2;
+    for (const Source source : sources) {
       if (!source.is_message()) continue;
       const size_t level = map.level_of(source.peer(), rank);
       RankTraffic& at = traffic[level];

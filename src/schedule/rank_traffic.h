@@ -38,6 +38,10 @@ struct RankTraffic {
   uint32_t turns = 0;
   double bytes_sent = 0, bytes_received = 0;
   double published = 0;  // a multicast counted once
+  // By its MOVE steps: half of the bytes that each reads and writes. A step that folds several
+  // values, or copies the rank's own, belongs to the innermost level, one that only receives to
+  // that of its message.
+  double moved = 0;
 };
 
 /// By level.

@@ -7,7 +7,13 @@ namespace {
 
 using schedule::RankTraffic;
 
-double moved_by(const RankTraffic& at) { return at.published + at.bytes_received; }
+double moved_by(const RankTraffic& at) { return at.published + at.moved; }
+
+// By streams a rank works for what it sends and for what it receives; in memory that all map who
+// sends does the work.
+uint32_t messages_of(const RankTraffic& at, const PricedLevel& level) {
+  return level.maps ? schedule::messages_of(at) : at.sent + at.received;
+}
 
 /// The bytes that a rank sends, or those that it receives: both go on at the same time.
 struct BusyWay {
@@ -30,7 +36,7 @@ double time_of(const BusyWay& way, std::span<const PricedLevel> priced) {
 double messages_time(const RankUse& rank, std::span<const PricedLevel> priced) {
   double time = 0;
   for (size_t i = 0; i < priced.size(); ++i) {
-    time += schedule::messages_of((*rank.traffic)[i]) * priced[i].link.message_ns;
+    time += messages_of((*rank.traffic)[i], priced[i]) * priced[i].link.message_ns;
   }
   return time;
 }
@@ -56,8 +62,14 @@ void take_busiest(std::span<const RankUse> ranks, std::span<const PricedLevel> p
     }
   }
   for (size_t i = 0; i < uses.size(); ++i) {
+    for (const RankUse& rank : ranks) {
+      const RankTraffic& at = (*rank.traffic)[i];
+      uses[i].message_bytes =
+          std::max({uses[i].message_bytes, at.bytes_sent / std::max(1u, at.sent),
+                    at.bytes_received / std::max(1u, at.received)});
+    }
     const RankTraffic& at = (*of_bytes.rank->traffic)[i];
-    uses[i].cost.messages = schedule::messages_of((*of_messages->traffic)[i]);
+    uses[i].cost.messages = messages_of((*of_messages->traffic)[i], priced[i]);
     uses[i].cost.bytes = at.*of_bytes.bytes;
     uses[i].cost.moved = moved_by(at);
     uses[i].links_ns_per_byte = uses[i].cost.bytes > 0 ? of_bytes.rank->links_ns_per_byte[i] : 0;

@@ -41,15 +41,33 @@ std::vector<double> by_node(const std::vector<double>& uplinks, const group::Lev
 constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
 constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
 
-// The time that a slice of a plan waits at a level between hosts.
-double waits_ns(const LevelUse& use, const LinkModel& link, double slice_bytes, bool flows_one_way,
-                const WirePrice& wire) {
+// The part of a slice's messages between two hosts that goes when the receiver has said that there
+// is room: for so much of a latency each slice waits beside those of its messages.
+double asked(const LevelUse& use, double slice_bytes, const WirePrice& wire) {
   if (use.cost.depth == 0) return 0;
   const double messages = std::max(1.0, static_cast<double>(use.cost.messages));
-  const double bytes = use.cost.bytes * slice_bytes * wire.share / messages;
-  const double asked = bytes / (bytes + kUnaskedBytes);  // the part that goes when there is room
-  const double hops = flows_one_way ? 2 * asked : use.cost.depth + asked;
-  return hops * link.latency_ns + static_cast<double>(use.cost.messages) * link.message_ns;
+  const double usual = use.message_bytes > 0 ? use.message_bytes : use.cost.bytes / messages;
+  const double bytes = usual * slice_bytes * wire.share;
+  return bytes <= kUnaskedBytes ? 0 : 1 - kUnaskedBytes / bytes;
+}
+
+// The latencies of a slice behind others: those between the rank's first and last step, and those
+// of asking for room, which where nothing else is waited for are a round trip.
+double waits_ns(const LevelUse& use, const LinkModel& link, double slice_bytes,
+                const WirePrice& wire) {
+  const double room = asked(use, slice_bytes, wire);
+  return (room + std::max<double>(use.cost.span, room)) * link.latency_ns;
+}
+
+// In a chain of ranks that pass on what they have received the first slice is at one after the
+// other: more bytes follow each other than the busiest rank has.
+double fill_ns(const LevelUse& use, const PricedLevel& level, double slice_bytes,
+               const WirePrice& wire) {
+  const double more = std::max(0.0, use.cost.path - use.cost.bytes) * slice_bytes;
+  if (level.maps) return more * 2 * level.link.moved_ns_per_byte;  // copied in and out
+  double rate = level.link.wire_ns_per_byte;
+  for (const double uplink : level.uplinks) rate = std::max(rate, uplink);
+  return more * wire.share * rate;
 }
 
 // Blocks of one count of elements: all of a buffer's, or those of one share.
@@ -177,16 +195,20 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes,
     const PricedLevel& level = level_of(usage, i);
     const LevelUse& use = usage.levels[i];
     const WirePrice wire = wire_of(usage, i, wires);
+    const double slice_bytes = count_bytes / static_cast<double>(slices);
     price.ns += predict_ns(use, level.link, count_bytes, wire);
+    // On one host calls in a row overlap.
+    if (usage.levels.size() > 1 || !level.maps) price.ns += fill_ns(use, level, slice_bytes, wire);
     if (level.maps) {
       // Calls in a row overlap where nobody answers.
       const bool overlaps = usage.flows_one_way && level.link.one_way_ns > 0;
       if (overlaps) price.ns += level.link.one_way_ns - use.cost.depth * level.link.latency_ns;
       continue;
     }
+    price.ns += asked(use, slice_bytes, wire) * level.link.latency_ns;
     const auto more = static_cast<double>(slices - 1);
-    price.ns += more * waits_ns(use, level.link, count_bytes / static_cast<double>(slices),
-                                usage.flows_one_way, wire);
+    const double messages_ns = static_cast<double>(use.cost.messages) * level.link.message_ns;
+    price.ns += more * (waits_ns(use, level.link, slice_bytes, wire) + messages_ns);
   }
   return price;
 }
@@ -206,15 +228,16 @@ double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint6
     const PricedLevel& level = level_of(usage, i);
     const WirePrice wire = wire_of(usage, i, wires);
     const double once = predict_ns(use, level.link, slice_bytes, wire);
-    first += once;
+    first += once + (level.maps ? 0 : asked(use, slice_bytes, wire) * level.link.latency_ns);
     if (level.maps) {
       near += once - use.cost.depth * level.link.latency_ns;
       continue;
     }
     const double busy = once - use.cost.depth * level.link.latency_ns;
     slowest = std::max(slowest, busy);
-    // With the levels further out that have no lane of their own.
-    lane += std::max(busy, waits_ns(use, level.link, slice_bytes, usage.flows_one_way, wire));
+    // With the levels further out that have no lane of their own. A slice is asked for when the
+    // one before it has come, so that the link is idle meanwhile.
+    lane += busy + waits_ns(use, level.link, slice_bytes, wire);
     memory += use.cost.bytes * slice_bytes;
     if (lanes[i] == 0) continue;
     slowest = std::max(slowest, lane / lanes[i]);
@@ -232,8 +255,9 @@ std::vector<LevelUse> LevelPrices::count(const schedule::Algorithm& algorithm,
   const schedule::LevelMap map{tree_->levels(),
                                [this](int a, int b) { return tree_->common_level(a, b); },
                                [this](int rank) { return group_->host_of(rank); }};
-  const auto counted = schedule::count_traffic(algorithm.shape(parameters),
-                                               schedule::schedules_of(algorithm, parameters), map);
+  const schedule::Shape shape = algorithm.shape(parameters);
+  const auto counted =
+      schedule::count_traffic(shape, schedule::schedules_of(algorithm, parameters), map);
   std::vector<LevelUse> uses;
   if (!counted.ok()) return uses;
   std::vector<RankUse> ranks;
@@ -241,7 +265,10 @@ std::vector<LevelUse> LevelPrices::count(const schedule::Algorithm& algorithm,
     ranks.push_back({&traffic, std::vector<double>(levels_.size(), 0)});
   }
   for (size_t i = 0; i < levels_.size(); ++i) {
-    uses.push_back({counted.value().costs[i], 0});
+    LevelUse& use = uses.emplace_back(LevelUse{counted.value().costs[i], 0});
+    // No lane is more slices ahead of the others.
+    const auto window = static_cast<uint32_t>(use.cost.depth / kSlicesInFlight);
+    if (shape.lanes > 1) use.cost.span = std::max(use.cost.span, window);
     const std::vector<double> links = links_below(i, counted.value().traffic);
     for (size_t rank = 0; rank < ranks.size() && !links.empty(); ++rank) {
       if (schedule::messages_of((*ranks[rank].traffic)[i]) == 0) continue;

@@ -13,6 +13,8 @@ double value(schedule::Fraction fraction) {
 
 schedule::LevelCost level_cost(const schedule::Cost& cost) {
   return {.depth = cost.depth,
+          .span = cost.depth,
+          .path = value(cost.bytes),
           .messages = cost.messages,
           .bytes = value(cost.bytes),
           .moved = value(cost.moved),

@@ -19,6 +19,8 @@ struct LevelUse {
   schedule::LevelCost cost;
   // For each byte of one `count`, of the busiest of the links that carry what the level joins.
   double links_ns_per_byte = 0;
+  // Of the rank whose messages are the longest, on average; 0: as long as the cost says.
+  double message_bytes = 0;
 };
 
 /// How the messages of a level are encoded.

@@ -178,7 +178,18 @@ std::vector<LevelUse> SampledUse::levels(const schedule::Cost& cost,
     uses[0].cost.work = std::max(uses[0].cost.work, sums.own_moved);
   }
   if (!composed_) share_depth(cost, uses);
+  for (LevelUse& use : uses) guess_chains(use.cost);
   return uses;
+}
+
+// Where messages flow one way from rank to rank these are in different slices; else each waits for
+// the end of the chain, as in a reduction over levels, which every rank begins with its own share.
+// Its messages are as long as those of the busiest rank are on average.
+void SampledUse::guess_chains(schedule::LevelCost& cost) const {
+  const bool waits = !rooted_ || (composed_ && schedule::reduces(algorithm_.collective));
+  cost.span = waits ? cost.depth : 0;
+  const double messages = std::max<double>(1, cost.messages);
+  cost.path = cost.bytes * std::max(1.0, cost.depth / messages);
 }
 
 // From the outermost level inwards, since that is where most of the time is.

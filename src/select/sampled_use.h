@@ -60,6 +60,7 @@ class SampledUse {
   NodeSums add_up(size_t level, uint32_t node);
   void look_at_nodes(const std::vector<PricedLevel>& priced);
   double link_of(size_t level, int rank, const std::vector<double>& uplinks) const;
+  void guess_chains(schedule::LevelCost& cost) const;
   void share_depth(const schedule::Cost& cost, std::vector<LevelUse>& uses) const;
 
   const schedule::Algorithm& algorithm_;
