@@ -49,6 +49,7 @@ inline std::vector<Arranged> try_everything(const StepPricer& pricer, ExchangePr
   BestArrangements best(keep, pricer.cluster().levels.size() - 1);
   for (const Arrangement& cut : ways_to_cut(pricer, fixed, refused)) {
     for_each_placement(cut, pricer.cluster(), [&](const Arrangement& placed) {
+      if (!pricer.why_not_placed(placed).empty()) return;
       const auto ns = [&](const GroupExchange& exchange) { return prices.ns(exchange); };
       best.offer({placed, pricer.price(placed, ns), pricer.memory(placed)});
     });

@@ -70,6 +70,9 @@ std::string describe(const Arrangement& arrangement) {
   if (arrangement.chunks > 1) text += ", interleaved " + std::to_string(arrangement.chunks);
   if (arrangement.sequence_parallel) text += ", sequence parallel";
   if (arrangement.recomputed) text += ", recomputed";
+  if (arrangement.outer_period > 0) {
+    text += ", outer steps every " + std::to_string(arrangement.outer_period);
+  }
   return text;
 }
 

@@ -47,6 +47,12 @@ struct Arrangement {
   uint32_t zero = 0;               // stage: 1 optimizer, 2 gradients too, 3 weights too are divided
   bool recomputed = false;         // activations are computed again in the backward pass
   bool sequence_parallel = false;  // what tensor parallelism leaves whole is divided by tokens
+  // Of TrainingJob::codecs, from 1 on: of the gradients on the wire, or of the outer exchange where
+  // there is one; 0: none.
+  uint32_t codec = 0;
+  // Steps after which an outer optimizer exchanges the parameters of the outermost level's nodes,
+  // which reduce their gradients alone meanwhile; 0: there is none.
+  uint32_t outer_period = 0;
 
   const Spread& operator[](Axis axis) const { return axes[static_cast<size_t>(axis)]; }
   Spread& operator[](Axis axis) { return axes[static_cast<size_t>(axis)]; }

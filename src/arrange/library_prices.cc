@@ -1,6 +1,7 @@
 #include "src/arrange/library_prices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,7 +116,24 @@ Result<select::Candidate> LibraryPrices::choose(const GroupExchange& exchange) {
   query.limits = {.sources = types::kMaxSources,
                   .slice_bytes = tuning_.frame_bytes,
                   .frame_bytes = tuning_.region_bytes};
-  return select::choose(algorithms_, query);
+  query.fits = [&](const select::Candidate& one) {
+    return sim::fits(job_of(exchange, one), group.network.group());
+  };
+  Result<select::Candidate> chosen = select::choose(algorithms_, query);
+  if (!chosen.ok() || !chosen.value().overflows || query.fits(chosen.value())) return chosen;
+  return Status::unsupported("no algorithm's frames fit --ring (TUTTI_RING_BYTES)");
+}
+
+sim::Job LibraryPrices::job_of(const GroupExchange& exchange,
+                               const select::Candidate& candidate) const {
+  sim::Job job;
+  job.algorithm = candidate.algorithm;
+  job.parameters = candidate.parameters;
+  job.request.count = count_of(exchange);
+  job.request.type = types::DataType::kBfloat16;
+  job.request.far_slices = candidate.far_slices;
+  job.tuning = tuning_;
+  return job;
 }
 
 double LibraryPrices::message_ns(const GroupExchange& exchange) const {
@@ -160,26 +178,28 @@ Result<double> LibraryPrices::simulate(const GroupExchange& exchange) {
   const Result<select::Candidate> chosen = choose(exchange);
   if (!chosen.ok()) return chosen.status();
   if (exchange.bytes <= kLongest) return simulate(exchange, chosen.value());
-  GroupExchange half = exchange, whole = exchange;
-  whole.bytes = kLongest;
-  half.bytes = kLongest / 2;
-  const Result<double> shorter = simulate(half, chosen.value());
-  if (!shorter.ok()) return shorter.status();
-  const Result<double> longer = simulate(whole, chosen.value());
-  if (!longer.ok()) return longer.status();
-  const double more = (exchange.bytes - kLongest) / (kLongest / 2);
-  return longer.value() + more * (longer.value() - shorter.value());
+  // A shorter call has fewer slices between hosts, and they are as long as those of the whole one.
+  select::Candidate candidate = chosen.value();
+  const double far = std::max<double>(1, static_cast<double>(candidate.far_slices));
+  const double slice = candidate.far_slices > 0 ? exchange.bytes / far : 1;
+  const double slices = std::max(1.0, std::floor(kLongest / 2 / slice));
+  GroupExchange shorter = exchange;
+  shorter.bytes = slices * slice;
+  if (candidate.far_slices > 0) candidate.far_slices = static_cast<uint64_t>(slices);
+  const Result<double> once = simulate(shorter, candidate);
+  if (!once.ok()) return once.status();
+  shorter.bytes *= 2;
+  candidate.far_slices *= 2;
+  const Result<double> twice = simulate(shorter, candidate);
+  if (!twice.ok()) return twice.status();
+  const double more = (exchange.bytes - shorter.bytes) / (slices * slice);
+  return twice.value() + more * (twice.value() - once.value());
 }
 
 Result<double> LibraryPrices::simulate(const GroupExchange& exchange,
                                        const select::Candidate& candidate) {
   sim::Experiment wanted;
-  wanted.job.algorithm = candidate.algorithm;
-  wanted.job.parameters = candidate.parameters;
-  wanted.job.request.count = count_of(exchange);
-  wanted.job.request.type = types::DataType::kBfloat16;
-  wanted.job.request.far_slices = candidate.far_slices;
-  wanted.job.tuning = tuning_;
+  wanted.job = job_of(exchange, candidate);
   wanted.costs = costs_;
   wanted.folding = sim::Folding::kSampled;
   wanted.limits = kQuick;

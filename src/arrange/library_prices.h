@@ -23,6 +23,7 @@
 #include "src/select/select.h"
 #include "src/sim/costs.h"
 #include "src/sim/network.h"
+#include "src/sim/program.h"
 
 namespace tutti::arrange {
 
@@ -53,6 +54,7 @@ class LibraryPrices : public ExchangePrices {
   GroupClass& class_of(const Spread& group);
   Result<select::Candidate> choose(const GroupExchange& exchange);
   Result<double> simulate(const GroupExchange& exchange, const select::Candidate& candidate);
+  sim::Job job_of(const GroupExchange& exchange, const select::Candidate& candidate) const;
   double message_ns(const GroupExchange& exchange) const;
   uint64_t count_of(const GroupExchange& exchange) const;
 

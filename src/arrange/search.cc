@@ -127,10 +127,29 @@ class Cutter {
           cut.zero = zero;
           cut.recomputed = recomputed;
           cut.sequence_parallel = divided;
-          take(cut);
+          take_exchanges(cut);
         }
       }
     }
+  }
+
+  void take_exchanges(Arrangement& cut) {
+    const TrainingJob& job = pricer_.job();
+    const bool exchanges = cut.degree(Axis::kData) > 1;
+    std::vector<uint32_t> codecs = {0}, periods = {0};
+    for (uint32_t i = 1; exchanges && i <= job.codecs.size(); ++i) codecs.push_back(i);
+    // Of a cluster of one level nothing would be left that reduces gradients in every step.
+    if (exchanges && pricer_.cluster().levels.size() > 1) {
+      periods.insert(periods.end(), job.outer_periods.begin(), job.outer_periods.end());
+    }
+    for (const uint32_t period : these_or(fixed_.outer_period, periods)) {
+      for (const uint32_t codec : these_or(fixed_.codec, codecs)) {
+        cut.outer_period = period;
+        cut.codec = codec;
+        take(cut);
+      }
+    }
+    cut.outer_period = cut.codec = 0;
   }
 
   void take(const Arrangement& cut) {
@@ -246,6 +265,7 @@ class Search {
         return false;
       }
       if (known != kAllAxes) return true;
+      if (!pricer_.why_not_placed(placed).empty()) return false;
       ++result_.priced;
       best_.offer({placed, pricer_.price(placed, exact_), pricer_.memory(placed)});
       return true;
@@ -326,6 +346,8 @@ BestArrangements::Kind BestArrangements::kind_of(const Arrangement& arrangement)
     kind[i] = arrangement.axes[i].degree();
     kind[kAxes + i] = arrangement.axes[i].at[outermost_];
   }
+  kind[2 * kAxes] = arrangement.codec;
+  kind[2 * kAxes + 1] = arrangement.outer_period;
   return kind;
 }
 

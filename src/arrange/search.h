@@ -27,6 +27,7 @@ struct FixedParts {
   std::array<std::optional<uint32_t>, kAxes> degrees;
   std::optional<uint32_t> micro_batch, chunks, zero;
   std::optional<bool> recomputed, sequence_parallel;
+  std::optional<uint32_t> codec, outer_period;  // of those that the job allows; 0: none
 };
 
 struct SearchLimits {
@@ -41,8 +42,8 @@ struct Arranged {
 };
 
 struct ArrangementSearch {
-  /// The fastest first; of those with equal degrees that lay the same axes on the outermost level
-  /// only the fastest.
+  /// The fastest first; of those with equal degrees, codec and outer steps that lay the same axes
+  /// on the outermost level only the fastest.
   std::vector<Arranged> best;
   uint64_t cuts = 0;    // ways to cut the job that divide and fit
   uint64_t priced = 0;  // arrangements whose exchanges were priced in full
@@ -71,7 +72,7 @@ class BestArrangements {
   const std::vector<Arranged>& all() const { return best_; }
 
  private:
-  using Kind = std::array<uint32_t, 2 * kAxes>;
+  using Kind = std::array<uint32_t, 2 * kAxes + 2>;
   Kind kind_of(const Arrangement& arrangement) const;
 
   size_t keep_;

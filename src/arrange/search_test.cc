@@ -102,6 +102,51 @@ TEST(ArrangementSearchTest, IsThatOfTryingEverythingWithEveryWayToCut) {
   }
 }
 
+TEST(ArrangementSearchTest, IsThatOfTryingEverythingWithCodecsAndOuterSteps) {
+  TrainingJob job = small_job();
+  job.codecs = {{"int8_block", 1.0625, 0.6}, {"top_k", 0.2, 3}};
+  job.outer_periods = {10, 100};
+  FixedParts fixed;
+  fixed.recomputed = false;
+  fixed.chunks = 1;
+  for (const double memory : {1e9, 2.5e7}) {
+    job.device.memory = memory;
+    for (const std::vector<uint32_t>& tree :
+         std::vector<std::vector<uint32_t>>{{8}, {4, 4}, {2, 3, 2}, {2, 2, 2, 2}}) {
+      IdealPrices prices(cluster_of(tree, 0.5));
+      expect_search_is_exact(job, prices.cluster(), prices, fixed);
+    }
+  }
+}
+
+// Where the outermost link is thin an exchange once in many steps is as good as none.
+TEST(ArrangementSearchTest, ThinLinksAreUsedSeldomOrCodedWhereThatIsAllowed) {
+  TrainingJob job = small_job();
+  job.overlaps_gradients = false;
+  FixedParts fixed;
+  fixed.degrees = {1, 1, 1, 1, 16};
+  EvenCluster cluster = cluster_of({4, 2, 2}, 0.01);
+  cluster.levels.back().bytes_per_ns = 0.0001;
+  const auto best = [&] {
+    IdealPrices prices(cluster);
+    return search_arrangements(StepPricer(job, cluster), prices, fixed, {}).value().best[0];
+  };
+  const Arranged plain = best();
+  job.codecs = {{"int8_block", 1.0625, 0.6}};
+  const Arranged coded = best();
+  EXPECT_EQ(coded.arrangement.codec, 1u);
+  EXPECT_LT(coded.price.ns, 0.6 * plain.price.ns);
+  job.outer_periods = {100};
+  const Arranged seldom = best();
+  EXPECT_EQ(seldom.arrangement.outer_period, 100u);
+  EXPECT_LT(seldom.price.ns, coded.price.ns);
+  EXPECT_NE(describe(seldom.arrangement).find("outer steps every 100"), std::string::npos);
+  // A codec that takes longer than it saves is left alone.
+  job.outer_periods.clear();
+  job.codecs = {{"slow", 1, 1e6}};
+  EXPECT_EQ(best().arrangement.codec, 0u);
+}
+
 TEST(ArrangementSearchTest, IsExactWithTheLibrarysPricesToo) {
   TrainingJob job = small_job();
   job.device.memory = 8e7;

@@ -10,6 +10,8 @@ namespace tutti::arrange {
 namespace {
 
 constexpr double kElement = 2;         // bytes of an activation, weight or gradient
+constexpr double kParameter = 4;       // bytes of a parameter that an outer optimizer exchanges
+constexpr double kOuterOptimizer = 8;  // bytes of a parameter: its outer copy and a momentum
 constexpr double kOptimizer = 12;      // bytes of a parameter: its copy in fp32 and Adam's two
 constexpr double kAttentionKept = 15;  // bytes of a token and hidden value in a layer
 constexpr double kForwardKept = 19;    // and for a feed-forward part four times as wide as hidden
@@ -59,6 +61,25 @@ std::string StepPricer::why_not(const Arrangement& a) const {
   return {};
 }
 
+// With an outer optimizer each node of the outermost level reduces gradients by itself.
+Spread StepPricer::reduced_in_step(const Arrangement& a, Spread group) const {
+  const size_t outermost = cluster_.levels.size() - 1;
+  if (a.outer_period > 0) group.at[outermost] /= a[Axis::kData].at[outermost];
+  return group;
+}
+
+std::string StepPricer::why_not_placed(const Arrangement& a) const {
+  if (a.outer_period > 0 && a[Axis::kData].at[cluster_.levels.size() - 1] == 1) {
+    return "an outer optimizer has no data-parallel ranks on the outermost level";
+  }
+  return memory(a) <= job_.device.memory ? "" : "it does not fit the memory of a device";
+}
+
+std::string describe(const Arrangement& arrangement, const TrainingJob& job) {
+  const std::string text = describe(arrangement);
+  return arrangement.codec == 0 ? text : text + ", " + job.codecs[arrangement.codec - 1].text;
+}
+
 double StepPricer::layers_of_rank(const Arrangement& a) const {
   const double parts = 1.0 * a.degree(Axis::kPipeline) * a.chunks;
   return std::ceil(job_.model.layers / parts) * a.chunks;
@@ -77,8 +98,9 @@ double StepPricer::memory(const Arrangement& a) const {
            (divided_if(a.zero >= 3, kElement, group) + divided_if(a.zero >= 2, kElement, group) +
             divided_if(a.zero >= 1, kOptimizer, group));
   };
-  double bytes = state(dense, a.gradient_group().degree()) +
-                 state(experts, a.expert_gradient_group().degree());
+  double bytes = state(dense, reduced_in_step(a, a.gradient_group()).degree()) +
+                 state(experts, reduced_in_step(a, a.expert_gradient_group()).degree());
+  if (a.outer_period > 0) bytes += kOuterOptimizer * (dense + experts);
   if (a.zero >= 3) {  // the layer that computes and the one that is gathered ahead of it
     bytes += 2 * kElement / tensor *
              (model.dense_layer() + model.experts * model.expert() / a.degree(Axis::kExpert));
@@ -145,11 +167,20 @@ StepExchanges StepPricer::exchanges(const Arrangement& a) const {
   const double dense = (layers * model.dense_layer() + outside) / tensor;
   const double experts =
       layers * model.experts * model.expert() / (tensor * a.degree(Axis::kExpert));
-  all.gradients = {kind, a.gradient_group(), dense * job_.gradient_bytes};
-  all.expert_gradients = {kind, a.expert_gradient_group(), experts * job_.gradient_bytes};
+  const Spread group = reduced_in_step(a, a.gradient_group());
+  const Spread expert_group = reduced_in_step(a, a.expert_gradient_group());
+  const double coded = a.codec == 0 ? 0 : job_.codecs[a.codec - 1].bytes_of_value;
+  const bool is_coded = a.codec > 0 && a.outer_period == 0;
+  const double gradient = is_coded ? coded : job_.gradient_bytes;
+  all.gradients = {kind, group, dense * gradient};
+  all.expert_gradients = {kind, expert_group, experts * gradient};
   const double weight = a.zero == 0 ? 0 : kElement;
-  all.weights = {ExchangeKind::kAllGather, a.gradient_group(), dense * weight};
-  all.expert_weights = {ExchangeKind::kAllGather, a.expert_gradient_group(), experts * weight};
+  all.weights = {ExchangeKind::kAllGather, group, dense * weight};
+  all.expert_weights = {ExchangeKind::kAllGather, expert_group, experts * weight};
+  all.outer.bytes =
+      a.outer_period == 0 ? 0 : (dense + experts) * (a.codec > 0 ? coded : kParameter);
+  const size_t outermost = cluster_.levels.size() - 1;
+  all.outer.group.at[outermost] = a[Axis::kData].at[outermost];
   return all;
 }
 
@@ -170,13 +201,34 @@ std::vector<double> StepPricer::hops(const Arrangement& a, const TimeOf& time_of
   return hops;
 }
 
+// A rank encodes what it sends and decodes what it receives: of a reduction all but its own share,
+// and where all get the result as much again.
+double StepPricer::coding_ns(const Arrangement& a, const GroupExchange& exchange) const {
+  const double ranks = exchange.group.degree();
+  if (a.codec == 0 || exchange.bytes == 0 || ranks == 1) return 0;
+  const WireCodec& codec = job_.codecs[a.codec - 1];
+  const double times = exchange.kind == ExchangeKind::kAllReduce ? 2 : 1;
+  return times * (ranks - 1) / ranks * exchange.bytes / codec.bytes_of_value *
+         codec.coding_ns_of_value;
+}
+
+// The part of a step: all wait for the exchange.
+double StepPricer::outer_ns(const Arrangement& a, const TimeOf& time_of) const {
+  const GroupExchange outer = exchanges(a).outer;
+  if (outer.bytes == 0 || outer.group.degree() == 1) return 0;
+  return (time_of(outer) + coding_ns(a, outer)) / a.outer_period;
+}
+
 double StepPricer::gradients_exposed(const Arrangement& a, double turn,
                                      const TimeOf& time_of) const {
   const StepExchanges all = exchanges(a);
   const auto time = [&](const GroupExchange& exchange) {
     return exchange.bytes == 0 || exchange.group.degree() == 1 ? 0 : time_of(exchange);
   };
-  const double reduce = time(all.gradients) + time(all.expert_gradients);
+  double reduce = time(all.gradients) + time(all.expert_gradients);
+  if (a.outer_period == 0) {
+    reduce += coding_ns(a, all.gradients) + coding_ns(a, all.expert_gradients);
+  }
   const double gather = time(all.weights) + time(all.expert_weights);
   const double forward = job_.overlaps_gradients ? turn / 3 : 0;
   const double backward = job_.overlaps_gradients ? turn * 2 / 3 : 0;
@@ -226,7 +278,12 @@ StepPrice StepPricer::price(const Arrangement& a, const KnownAxes& known, const 
   price.bubble = step.bubble;
   price.exposed[static_cast<size_t>(Axis::kPipeline)] = step.exposed;
   const bool reduces = is_known(Axis::kData) && is_known(Axis::kContext) && is_known(Axis::kExpert);
-  const double gradients = gradients_exposed(a, times.turn, reduces ? placed : unplaced);
+  // Which of the ranks meet only in outer steps is not known before the axes are placed.
+  double gradients = 0;
+  if (reduces || a.outer_period == 0) {
+    gradients = gradients_exposed(a, times.turn, reduces ? placed : unplaced);
+  }
+  if (reduces) gradients += outer_ns(a, placed);
   price.exposed[static_cast<size_t>(Axis::kData)] = gradients;
   price.ns = step.ns + gradients;
   return price;

@@ -22,12 +22,22 @@
 
 namespace tutti::arrange {
 
+/// An encoding of values on the wire.
+struct WireCodec {
+  std::string text;               // as tutti/codecs.h has it: "int8_block:64"
+  double bytes_of_value = 0;      // on the wire
+  double coding_ns_of_value = 0;  // of a rank, to encode and decode it once each
+};
+
 struct TrainingJob {
   TrainingModel model;
   ComputeDevice device;
   double gradient_bytes = 2;  // of a value on the wire
   bool overlaps_messages = true;
   bool overlaps_gradients = true;
+  // The search may use these; nothing else in it changes what is trained.
+  std::vector<WireCodec> codecs{};
+  std::vector<uint32_t> outer_periods{};
 };
 
 /// Of a step; the parts add up to it.
@@ -50,7 +60,12 @@ struct StepExchanges {
   GroupExchange message;  // between two stages; its level is that of a border
   // Of the gradients, all_reduced or reduce_scattered; with ZeRO the weights are all_gathered, too.
   GroupExchange gradients, expert_gradients, weights, expert_weights;
+  // Of the parameters, once in Arrangement::outer_period steps.
+  GroupExchange outer;
 };
+
+/// As describe(), with the name of the codec.
+std::string describe(const Arrangement& arrangement, const TrainingJob& job);
 
 /// The axes that are placed on the levels; of others only the degree counts.
 using KnownAxes = std::array<bool, kAxes>;
@@ -65,7 +80,10 @@ class StepPricer {
   /// Why degrees, micro-batches or chunks do not divide; empty: they do. It does not look at the
   /// memory.
   std::string why_not(const Arrangement& arrangement) const;
-  /// Of the rank that keeps most.
+  /// Of one whose axes are all placed: why it does not fit the memory, or makes no use of its outer
+  /// optimizer; empty: neither.
+  std::string why_not_placed(const Arrangement& arrangement) const;
+  /// Of the rank that keeps most; of axes that are not placed the least that it may be.
   double memory(const Arrangement& arrangement) const;
   StepPrice price(const Arrangement& arrangement, const TimeOf& time_of) const {
     return price(arrangement, kAllAxes, time_of, time_of);
@@ -89,6 +107,9 @@ class StepPricer {
   double layers_of_rank(const Arrangement& arrangement) const;
   double gradients_exposed(const Arrangement& arrangement, double turn,
                            const TimeOf& time_of) const;
+  Spread reduced_in_step(const Arrangement& arrangement, Spread group) const;
+  double coding_ns(const Arrangement& arrangement, const GroupExchange& exchange) const;
+  double outer_ns(const Arrangement& arrangement, const TimeOf& time_of) const;
 
   TrainingJob job_;
   EvenCluster cluster_;

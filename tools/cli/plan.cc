@@ -17,6 +17,7 @@
 #include "src/arrange/search.h"
 #include "src/arrange/step_timeline.h"
 #include "src/base/clock.h"
+#include "src/codecs/codec.h"
 #include "src/registry/algorithms.h"
 #include "src/topology/cluster_file.h"
 #include "tools/cli/plan_options.h"
@@ -44,6 +45,19 @@ constexpr size_t kShownReasons = 5;  // of what was left out
 
 double ms(double ns) { return ns / 1e6; }
 
+std::vector<WireCodec> codecs_of(const PlanOptions& options) {
+  constexpr uint64_t kMany = 1 << 20;  // values
+  constexpr double kValueBytes = 4;
+  std::vector<WireCodec> found;
+  for (const std::string& text : options.codecs) {
+    const codecs::Codec codec = value_of(codecs::parse_codec(text));
+    const auto bytes = static_cast<double>(codec.family->bytes(codec.numbers, kMany));
+    const double ns_per_byte = 1e3 / options.coding_bytes_per_us;
+    found.push_back({codecs::codec_text(codec), bytes / kMany, kValueBytes * ns_per_byte});
+  }
+  return found;
+}
+
 TrainingJob job_of(const PlanOptions& options) {
   TrainingJob job;
   job.model = value_of(find_model(options.model));
@@ -52,6 +66,8 @@ TrainingJob job_of(const PlanOptions& options) {
   if (options.sequence > 0) job.model.sequence = options.sequence;
   job.overlaps_messages = !options.blocks_messages;
   job.overlaps_gradients = !options.blocks_gradients;
+  job.codecs = codecs_of(options);
+  job.outer_periods = options.outer_periods;
   return job;
 }
 
@@ -151,7 +167,7 @@ class Command {
     const std::string simulated = one.is_refined ? fmt::format("{:.2f}", ms(one.price.ns)) : "not";
     std::printf("%3zu %13.2f %12s %6.1f %10.1f  %s\n", place + 1, ms(one.found.price.ns),
                 simulated.c_str(), 100 * pricer_.utilisation(one.price), one.found.memory / 1e9,
-                describe(one.found.arrangement).c_str());
+                describe(one.found.arrangement, pricer_.job()).c_str());
     std::printf("%49s%s\n", "", describe_levels(one.found.arrangement, cluster_).c_str());
     if (place > 0) std::printf("%49s%s\n", "", why_it_loses(one).c_str());
   }
@@ -199,8 +215,9 @@ class Command {
     }
     std::printf("its collectives:\n");
     const StepExchanges all = pricer_.exchanges(first.found.arrangement);
-    for (const GroupExchange* one : {&all.tensor, &all.context, &all.expert, &all.gradients,
-                                     &all.weights, &all.expert_gradients, &all.expert_weights}) {
+    for (const GroupExchange* one :
+         {&all.tensor, &all.context, &all.expert, &all.gradients, &all.weights,
+          &all.expert_gradients, &all.expert_weights, &all.outer}) {
       if (one->group.degree() == 1 || one->bytes == 0) continue;
       std::printf("  %-14s %8.1f MB by %6u ranks: %9.3f ms, %s\n", arrange::name_of(one->kind),
                   one->bytes / 1e6, one->group.degree(), ms(simulated_->ns(*one)),
@@ -263,11 +280,12 @@ class Command {
       text += fmt::format(
           "{}\n{{\"predicted_ms\":{:.6f},\"simulated_ms\":{},\"memory_GB\":{:.3f},\"mesh\":\"{}\","
           "\"micro_batch\":{},\"micro_batches\":{},\"chunks\":{},\"zero\":{},\"recomputed\":{},"
-          "\"sequence_parallel\":{}",
+          "\"sequence_parallel\":{},\"codec\":\"{}\",\"outer_period\":{}",
           comma, ms(one.found.price.ns),
           one.is_refined ? fmt::format("{:.6f}", ms(one.price.ns)) : "null", one.found.memory / 1e9,
           mesh_text(a, cluster_), a.micro_batch, a.micro_batches, a.chunks, a.zero, a.recomputed,
-          a.sequence_parallel);
+          a.sequence_parallel, a.codec == 0 ? "" : pricer_.job().codecs[a.codec - 1].text,
+          a.outer_period);
       for (size_t i = 0; i < kAxes; ++i) {
         text += fmt::format(",\"{}\":{}", short_name_of(static_cast<Axis>(i)), a.axes[i].degree());
       }

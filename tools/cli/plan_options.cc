@@ -34,10 +34,12 @@ void fix(const std::string& text, arrange::FixedParts& fixed) {
   if (name == "zero") fixed.zero = value;
   if (name == "recompute") fixed.recomputed = value != 0;
   if (name == "sp") fixed.sequence_parallel = value != 0;
-  if (is_number || name == "zero" || name == "recompute" || name == "sp") return;
-  throw PerfError("there is no '" + name +
-                      "'; there are tp, cp, ep, pp, dp, micro, chunks, zero, recompute and sp",
-                  perf::kExitUsage);
+  if (name == "outer") fixed.outer_period = value;
+  if (is_number || name == "zero" || name == "recompute" || name == "sp" || name == "outer") return;
+  throw PerfError(
+      "there is no '" + name +
+          "'; there are tp, cp, ep, pp, dp, micro, chunks, zero, recompute, sp and outer",
+      perf::kExitUsage);
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ std::optional<PlanOptions> parse_plan(int argc, const char* const* argv, int& ex
   add("--batch", "N", "sequences of a step; 0: the model's", "0", options.batch, 0, kMost);
   add("--sequence", "N", "tokens of a sequence; 0: the model's", "0", options.sequence, 0, kMost);
   line.add({"--fix", "WHAT=N...",
-            "what is decided: tp, cp, ep, pp, dp, micro, chunks, zero, recompute, sp"},
+            "what is decided: tp, cp, ep, pp, dp, micro, chunks, zero, recompute, sp, outer"},
            [&options](const std::string& text) { fix(text, options.fixed); });
   add("--time", "S", "seconds for the search and the simulations", "60", options.seconds, 1,
       86'400);
@@ -73,6 +75,19 @@ std::optional<PlanOptions> parse_plan(int argc, const char* const* argv, int& ex
       options.message_ns, 0, 1'000'000);
   add("--stream-latency", "NS", "of a message between hosts, beside the links'", "8000",
       options.stream_latency_ns, 0, 1'000'000'000);
+  line.add({"--codecs", "NAME...",
+            "encodings (docs/slow_links.md) that gradients may have on the wire, or what an outer "
+            "optimizer exchanges"},
+           [&options](const std::string& text) { options.codecs.push_back(text); });
+  add("--coding", "MB_PER_S", "of fp32 values that a rank encodes and decodes", "6700",
+      options.coding_bytes_per_us, 1, 100'000'000);
+  line.add({"--outer", "STEPS...",
+            "an outer optimizer may exchange the parameters of the outermost level's nodes once in "
+            "so many steps (docs/slow_links.md)"},
+           [&options](const std::string& text) {
+             options.outer_periods.push_back(
+                 static_cast<uint32_t>(perf::whole_number(text, 1, 1'000'000)));
+           });
   line.add({"--blocking-messages", "", "a stage waits for its messages"}, options.blocks_messages);
   line.add({"--blocking-gradients", "", "gradients are reduced when all passes have ended"},
            options.blocks_gradients);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/arrange/search.h"
 
@@ -22,6 +23,9 @@ struct PlanOptions {
   uint32_t keep = 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t message_ns = 2'000, stream_latency_ns = 8'000;
+  std::vector<std::string> codecs;
+  uint32_t coding_bytes_per_us = 6'700;  // of fp32 values, encoded and decoded
+  std::vector<uint32_t> outer_periods;
   bool blocks_messages = false, blocks_gradients = false;
   std::string svg, json;
 };
