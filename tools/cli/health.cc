@@ -16,6 +16,7 @@
 #include "src/base/clock.h"
 #include "src/health/analysis.h"
 #include "src/health/counters.h"
+#include "src/health/slow_peers.h"
 #include "src/topology/text_file.h"
 #include "src/trace/reader.h"
 #include "tools/cli/metrics_port.h"
@@ -77,6 +78,7 @@ class HealthWatch {
       }
     }
     counters_.add(snapshots);
+    for (const health::SlowPeer& peer : slow_peers_.add(snapshots)) tell(peer);
     for (const CommunicatorHealth& one : health::analyse(recorders, rules_)) tell(one);
     if (options_.metrics.empty()) return;
     const Status kept = topology::write_text_file(options_.metrics, counters_.prometheus_text());
@@ -97,11 +99,24 @@ class HealthWatch {
     }
   }
 
+  void tell(const health::SlowPeer& peer) {
+    if (!told_.insert({peer.communicator, kSlowPeer, {peer.rank}}).second) return;
+    std::printf(
+        "communicator %#llx: slower than its peers for %u looks: rank %d is %.3f ms between "
+        "calls, the median of all is %.3f ms\n",
+        static_cast<unsigned long long>(peer.communicator), kWindows, peer.rank,
+        peer.between_ns / 1e6, peer.usual_between_ns / 1e6);
+    std::fflush(stdout);
+  }
+
+  static constexpr int kSlowPeer = -1;  // beside the kinds of verdicts
+  static constexpr uint32_t kWindows = health::MonitorRules{}.windows;
   using Told = std::tuple<uint64_t, int, std::vector<int>>;
 
   const HealthOptions& options_;
   health::HealthRules rules_;
   health::CallCounters counters_;
+  health::SlowPeers slow_peers_;
   std::optional<MetricsPort> port_;
   std::set<Told> told_;
 };
