@@ -49,6 +49,15 @@ class Communicator {
   tuttiStream_t background_ = tuttiBlocking();
 };
 
+/// Ends what is part of a communicator. One that has been closed must not be touched again, so what
+/// outlives it is left to the end of the process.
+template <class Part>
+void end_part(const Communicator& comm, std::unique_ptr<Part>& part) {
+  nanobind::gil_scoped_release released;
+  if (!comm.open()) static_cast<void>(part.release());
+  part.reset();
+}
+
 /// The bytes of an id; refuses others.
 tuttiUniqueId id_of(const nanobind::bytes& id);
 tuttiConfig_t config_of(const std::string& name, double timeout);

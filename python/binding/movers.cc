@@ -212,15 +212,6 @@ Give it a communicator of its own. Every rank posts the same layers in the same 
       .def_prop_ro("exchanges", &Sync::exchanges, "How many there were.");
 }
 
-/// Ends what is part of a communicator. One that has been closed must not be touched again, so what
-/// outlives it is left to the end of the process.
-template <class Part>
-void end(const Communicator& comm, std::unique_ptr<Part>& part) {
-  nb::gil_scoped_release released;
-  if (!comm.open()) static_cast<void>(part.release());
-  part.reset();
-}
-
 /// Rows of experts: the runtime's class, with buffers that are checked.
 class Rows {
  public:
@@ -236,7 +227,7 @@ class Rows {
     });
   }
 
-  ~Rows() { end(comm_, rows_); }
+  ~Rows() { end_part(comm_, rows_); }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
@@ -334,7 +325,7 @@ class Bucket {
     comm_.run([&] { buffer_ = std::make_unique<BucketBuffer>(handle, plan, type_); });
   }
 
-  ~Bucket() { end(comm_, buffer_); }
+  ~Bucket() { end_part(comm_, buffer_); }
   Bucket(const Bucket&) = delete;
   Bucket& operator=(const Bucket&) = delete;
 
