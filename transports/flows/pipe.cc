@@ -109,7 +109,9 @@ Status FlowsPipe::move(PipeEvents& events, bool& moved) {
     if ((event.events & ~uint32_t{EPOLLOUT}) == 0) continue;
     if (Status status = read(one.flow, events, moved); !status.ok()) return status;
   }
-  if (parked_at_ && *parked_at_ != next_) unpark();
+  if (parked_at_ && *parked_at_ != next_) {
+    if (Status status = unpark(events, moved); !status.ok()) return status;
+  }
   // Flows may still have what the peer sent before it went.
   if (moved || has_peer_ended()) return {};
   for (const NumberedFlow& one : flows_) {
@@ -158,10 +160,15 @@ void FlowsPipe::count(uint64_t sequence, uint64_t bytes) {
   }
 }
 
-// Whatever is still too far is parked again when it is looked at.
-void FlowsPipe::unpark() {
+// A frame that is still too far is parked again. One without a payload is here already, and no
+// event would tell of it.
+Status FlowsPipe::unpark(PipeEvents& events, bool& moved) {
   parked_at_.reset();
-  for (NumberedFlow& one : flows_) one.flow.park(false);
+  for (NumberedFlow& one : flows_) {
+    one.flow.park(false);
+    if (Status status = read(one.flow, events, moved); !status.ok()) return status;
+  }
+  return {};
 }
 
 bool FlowsPipe::has_peer_ended() const {

@@ -60,7 +60,7 @@ class FlowsPipe final : public transport::stream::MessagePipe {
   Status read(FlowSocket& flow, transport::stream::PipeEvents& events, bool& moved);
   bool is_too_far(uint64_t sequence) const;
   void count(uint64_t sequence, uint64_t bytes);
-  void unpark();
+  Status unpark(transport::stream::PipeEvents& events, bool& moved);
   bool has_peer_ended() const;
   void break_off(Status status);
 

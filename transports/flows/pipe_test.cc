@@ -149,6 +149,42 @@ TEST(Flows, AFlowThatStandsStillDoesNotStopTheOthers) {
   EXPECT_EQ(pair.sent.left, source.sequence);
 }
 
+// Its header has been read, and nothing that comes behind it would wake anybody.
+TEST(Flows, AFrameWithoutPayloadThatWasLeftUnreadComesWithTheGap) {
+  auto first = connection(), second = connection(), proved = connection();
+  std::vector<KeptFd> sockets;
+  sockets.push_back(std::move(first[1]));
+  sockets.push_back(std::move(second[1]));
+  auto pipe =
+      FlowsPipe::open(tcp::PeerSocket(std::move(proved[1]), kNoDeadline), std::move(sockets));
+  ASSERT_TRUE(pipe.ok());
+  const auto send_empty = [](int fd, uint64_t sequence) {
+    FrameHeader header;
+    header.type = FrameType::kCredit;
+    std::array<std::byte, kSequencedHeaderBytes> encoded;
+    transport::stream::encode_sequenced(header, sequence, encoded.data());
+    ASSERT_EQ(send(fd, encoded.data(), encoded.size(), 0), ssize_t{kSequencedHeaderBytes});
+  };
+  FramesThatCame came;
+  const uint64_t last = FlowsPipe::kMostAhead;  // too far ahead of 0
+  const auto poll_until = [&](size_t frames) {
+    const uint64_t end_ns = deadline();
+    while (came.frames.size() < frames && monotonic_ns() < end_ns) {
+      ASSERT_TRUE(pipe.value()->poll(came).ok());
+    }
+  };
+  for (uint64_t sequence = 1; sequence <= last; ++sequence) {
+    send_empty(second[0].get(), sequence);
+  }
+  poll_until(last - 1);
+  for (int turn = 0; turn < 100; ++turn) ASSERT_TRUE(pipe.value()->poll(came).ok());
+  EXPECT_EQ(came.frames.size(), last - 1);
+  send_empty(first[0].get(), 0);
+  poll_until(last);
+  for (int turn = 0; turn < 100; ++turn) ASSERT_TRUE(pipe.value()->poll(came).ok());
+  EXPECT_EQ(came.frames.size(), last + 1);
+}
+
 TEST(Flows, FramesThatNoTuttiSendsEndTheLink) {
   PairOfPipes pair(2);
   const std::string noise(1000, 'x');
