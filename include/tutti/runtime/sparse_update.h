@@ -77,8 +77,8 @@ class TUTTI_RUNTIME_API CachedRows : public RowStore {
  public:
   /// Has room for `capacity` rows; `behind` is kept.
   CachedRows(std::shared_ptr<RowStore> behind, int64_t capacity);
-  int64_t rows() const override { return behind_->rows(); }
-  int64_t stride() const override { return behind_->stride(); }
+  int64_t rows() const override;
+  int64_t stride() const override;
   void read(std::span<const int64_t> rows, float* values) override;
   void write(std::span<const int64_t> rows, const float* values) override;
   /// Afterwards the store behind has all changes.

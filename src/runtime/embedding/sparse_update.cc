@@ -91,6 +91,9 @@ CachedRows::CachedRows(std::shared_ptr<RowStore> behind, int64_t capacity)
           " rows needs a store behind it and room for 1 row or more");
 }
 
+int64_t CachedRows::rows() const { return behind_->rows(); }
+int64_t CachedRows::stride() const { return behind_->stride(); }
+
 /// Makes the row the one that was used last, with these values where there are some.
 CachedRows::Line& CachedRows::touch(int64_t row, const float* values) {
   const auto found = by_row_.find(row);
