@@ -12,7 +12,7 @@ Collectives::Collectives(const Membership& membership, exec::HostExecutor& execu
       recorder_(frame.recorder()),
       buffers_(buffers),
       planner_(std::move(planning)),
-      vectors_(planner_, executor) {}
+      vectors_(planner_.host(), executor) {}
 
 bool Collectives::is_in_place(const Request& request) const {
   return request.counts != nullptr ? comm::is_in_place(request, membership_.rank())
@@ -20,10 +20,11 @@ bool Collectives::is_in_place(const Request& request) const {
 }
 
 inline Result<const Prepared*> Collectives::prepare(const Request& request) {
-  if (repeat_.is(request)) return planner_.prepare(request, repeat_.placement.holds(request), {});
+  if (repeat_.is(request))
+    return planner_.host().prepare(request, repeat_.placement.holds(request), {});
   const BufferDistance placement = buffers_.placement_of(request);
   if (buffers_.is_always_staged(buffers_.output_bytes(request))) repeat_ = {request, placement};
-  return planner_.prepare(request, placement.holds(request), buffers_.reach_of(request));
+  return planner_.host().prepare(request, placement.holds(request), buffers_.reach_of(request));
 }
 
 inline exec::Call Collectives::call_of(const Request& request, const Prepared& prepared) const {
@@ -55,7 +56,7 @@ Result<Request> Collectives::contribute(const Request& request) {
   frame_.heed();
   const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
   if (plain && repeat_.is(request)) [[likely]] {
-    const Prepared* ready = planner_.repeat(request, repeat_.placement.holds(request), {});
+    const Prepared* ready = planner_.host().repeat(request, repeat_.placement.holds(request), {});
     if (ready != nullptr && ready->fast) [[likely]]
       return run_fast(request, *ready);
   }

@@ -10,7 +10,8 @@ namespace tutti::comm {
 // The rounds that run before the data, for explain().
 std::string Collectives::rounds_before(const Request& request, bool in_place) {
   if (!request.counts->is_private()) return "";
-  const Result<bool> forwards = planner_.forwards(request, longest_of(*request.counts), in_place);
+  const Result<bool> forwards =
+      planner_.host().forwards(request, longest_of(*request.counts), in_place);
   const bool sizes = forwards.ok() && forwards.value();
   return sizes ? ", after a count round and a size round" : ", after a count round";
 }
@@ -18,12 +19,13 @@ std::string Collectives::rounds_before(const Request& request, bool in_place) {
 // Which of the numbers that ranks of this host have measured decided how bytes are copied.
 std::string Collectives::explain_ways(const select::Candidate& chosen, const Request& request,
                                       BufferReach reach) {
-  const std::optional<select::CopyChoice> ways = planner_.weigh(chosen, request, reach);
+  const std::optional<select::CopyChoice> ways = planner_.host().weigh(chosen, request, reach);
   if (!ways) return "";
   return std::string("  single copy: ") + (ways->takes_single() ? "yes" : "no") + ", " +
          three_digits(ways->single_ns / 1000) + " us by reading peers, " +
          three_digits(ways->staged_ns / 1000) +
-         " us through shared memory (a tenth less decides), by " + planner_.model_origin() + "\n";
+         " us through shared memory (a tenth less decides), by " +
+         planner_.planning().model_origin + "\n";
 }
 
 std::string Collectives::explain(const Request& request) {
@@ -32,8 +34,8 @@ std::string Collectives::explain(const Request& request) {
   const uint64_t count = shares ? longest_of(*request.counts) : request.count;
   const BufferReach reach = shares ? BufferReach{} : buffers_.reach_of(request);
   const Result<const Prepared*> prepared =
-      shares ? planner_.prepare_vectors(request, count, in_place, {})
-             : planner_.prepare(request, in_place, reach);
+      shares ? planner_.host().prepare_vectors(request, count, in_place, {})
+             : planner_.host().prepare(request, in_place, reach);
   buffers_.end_use();  // nothing runs
   std::string text = std::string(name_of(request)) + " of " + (shares ? "shares up to " : "") +
                      std::to_string(count) + " " + types::name_of(request.type) + " on " +
@@ -49,8 +51,8 @@ std::string Collectives::explain(const Request& request) {
   if (const std::string why = buffers_.why_not_read(); !why.empty()) {
     text += "  " + why + "\n";
   }
-  text += planner_.explain_wire(request, in_place);
-  const std::vector<select::Candidate> candidates = planner_.candidates(request, in_place);
+  text += planner_.host().explain_wire(request, in_place);
+  const std::vector<select::Candidate> candidates = planner_.host().candidates(request, in_place);
   if (!candidates.empty()) text += explain_ways(candidates.front(), request, reach);
   for (const select::Candidate& candidate : candidates) {
     text += "  " + std::string(candidate.algorithm->name);
@@ -65,12 +67,12 @@ std::string Collectives::explain(const Request& request) {
                 : "not used: " + candidate.rejected;
     text += "\n";
   }
-  const std::string& origin = planner_.model_origin();
+  const std::string& origin = planner_.planning().model_origin;
   return origin.empty() ? text : text + "  predicted by " + origin + "\n";
 }
 
 Result<double> Collectives::predict_ns(const Request& request) {
-  return planner_.predict_ns(request, is_in_place(request));
+  return planner_.host().predict_ns(request, is_in_place(request));
 }
 
 }  // namespace tutti::comm

@@ -13,7 +13,8 @@ Result<const Prepared*> Collectives::next_vector_run(exec::Call& call) {
   call = run.value().call;
   if (prepared == nullptr) return prepared;
   const bool is_round = !run.value().carries_data;
-  frame_.state().describe(is_round ? planner_.describe(vectors_.request()) : prepared->described);
+  frame_.state().describe(is_round ? planner_.host().describe(vectors_.request())
+                                   : prepared->described);
   repeat_ = {};  // what repeats the call before this one is not described any more
   return prepared;
 }

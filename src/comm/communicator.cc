@@ -121,10 +121,8 @@ Status Communicator::open_streams() {
   streams_ = std::make_unique<DeviceStreams>(
       wanted, *membership_, *failure_, *calls_,
       [this](const std::string& text) { return gather_texts(text); });
-  const Status opened = streams_->open(planner_options_of(options_, *membership_, model(), *calls_),
-                                       [this] { return make_recorder(options_, *membership_); });
-  if (opened.ok()) streams_->set_options(options());
-  return opened;
+  return streams_->open(collectives_->planner(),
+                        [this] { return make_recorder(options_, *membership_); });
 }
 
 Status Communicator::open_watch() {
@@ -140,7 +138,8 @@ Status Communicator::open_watch() {
 
 Communicator::~Communicator() {
   if (streams_ != nullptr) streams_->close();
-  if (complete_) attempt([this] { survey_->keep(collectives_->planner(), calls_->recorder()); });
+  if (complete_)
+    attempt([this] { survey_->keep(collectives_->planner().host(), calls_->recorder()); });
   if (membership_ != nullptr && !complete_) membership_->give_up();
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
@@ -194,7 +193,6 @@ void Communicator::end_among_others() {
 
 void Communicator::set_options(const CallOptions& options) {
   collectives_->planner().set_options(options);
-  if (streams_ != nullptr) streams_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
   executor_->state().prioritize(class_of(options.priority));
 }

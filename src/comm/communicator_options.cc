@@ -34,17 +34,18 @@ PlannerOptions planner_options_of(const CommunicatorOptions& options, const Memb
                                   const AgreedModel& model, CallRecorder& calls) {
   const Config& config = *options.membership.env->config;
   PlannerOptions planning;
-  planning.algorithms = options.algorithms;
   planning.group = members.group();
   planning.rank = members.rank();
   planning.tamper = options.tamper;
-  planning.calls = &calls;
-  planning.tuning = tuning_of(config, options.membership.layout.region_bytes(), members);
   planning.cores = members.least_cores();
   planning.model = options.model != nullptr ? *options.model : model.model;
   planning.model_origin = model.origin;
-  planning.weighs_single_copy = !config.single_copy_bytes;
-  planning.forced = select::forces_of(config, options.algorithms);
+  PlanEngine& host = planning.host;
+  host.algorithms = options.algorithms;
+  host.calls = &calls;
+  host.tuning = tuning_of(config, options.membership.layout.region_bytes(), members);
+  host.weighs_single_copy = !config.single_copy_bytes;
+  host.forced = select::forces_of(config, options.algorithms);
   return planning;
 }
 

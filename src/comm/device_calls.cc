@@ -103,16 +103,6 @@ void read_directly(exec::StreamedCall& call, const DirectCall& direct) {
   call.call.signature = (call.call.signature ^ direct.mark) | 1u;
 }
 
-/// A user's choice of an algorithm is for the host's lanes.
-Request with_any_algorithm(const Request& request, const CallOptions& options, Extras& extras) {
-  if (request.extras != nullptr) extras = *request.extras;
-  extras.options = options;
-  extras.options->algorithm.clear();
-  Request any = request;
-  any.extras = &extras;
-  return any;
-}
-
 /// The turns (plan::LaneTurns) of a rank in which it sends to each rank, and awaits it. A turn ends
 /// where the rank sends after it has waited, or waits behind a fold; or, `one_way`, behind every
 /// wait.
@@ -227,43 +217,43 @@ plan::Tuning device_tuning(const exec::RingShape& ring) {
 
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        exec::DeviceRankOptions options,
-                                                       PlannerOptions planning,
+                                                       Planner& planner,
                                                        std::unique_ptr<CallRecorder> recorder,
                                                        const DeviceSurroundings& around) {
   options.recorder = &recorder->recorder();
-  planning.calls = recorder.get();
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
   if (!rank.ok()) {
     if (rank.status().code() != Code::kUnsupported) return rank.status();
     return std::make_unique<DeviceCalls>(rank.status());
   }
-  std::vector<schedule::Algorithm> algorithms =
-      device_algorithms(planning.algorithms, planning.group->ranks());
-  const Result<select::DeviceWay> way = around.find_way(!rank.value()->rings().empty());
+  std::unique_ptr<DeviceCalls> made(new DeviceCalls(std::move(rank).value(), std::move(recorder),
+                                                    around, planner.planning().rank));
+  const Result<select::DeviceWay> way = around.find_way(!made->rank_->rings().empty());
   if (!way.ok()) return way.status();
-  planning.link = select::link_of(planning.model.devices, way.value());
-  std::unique_ptr<DeviceCalls> made(new DeviceCalls(std::move(rank).value(), std::move(algorithms),
-                                                    std::move(planning), std::move(recorder),
-                                                    around));
   made->way_ = way.value();
+  made->plan_with(planner);
   return made;
 }
 
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
-                         std::vector<schedule::Algorithm> algorithms, PlannerOptions planning,
-                         std::unique_ptr<CallRecorder> recorder, const DeviceSurroundings& around)
-    : calls_(std::move(recorder)),
-      rank_(std::move(rank)),
-      algorithms_(std::move(algorithms)),
-      places_(around.places),
-      self_(planning.rank) {
-  planning.algorithms = algorithms_;
-  planning.tuning = device_tuning(rank_->ring_shape());
-  frame_bytes_ = planning.tuning.frame_bytes;
-  planning.most_sources = rank_->most_sources();
-  planning.forced = {};
-  planning.engine = plan::Engine::kDevice;
-  planner_ = std::make_unique<Planner>(std::move(planning));
+                         std::unique_ptr<CallRecorder> recorder, const DeviceSurroundings& around,
+                         int self)
+    : calls_(std::move(recorder)), rank_(std::move(rank)), places_(around.places), self_(self) {}
+
+// A user's choice of an algorithm is for the host's lanes.
+void DeviceCalls::plan_with(Planner& planner) {
+  const PlannerOptions& planning = planner.planning();
+  algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
+  PlanEngine engine;
+  engine.engine = plan::Engine::kDevice;
+  engine.algorithms = algorithms_;
+  engine.tuning = device_tuning(rank_->ring_shape());
+  engine.takes_named = false;
+  engine.most_sources = rank_->most_sources();
+  engine.link = select::link_of(planning.model.devices, way_);
+  engine.calls = calls_.get();
+  frame_bytes_ = engine.tuning.frame_bytes;
+  plans_ = &planner.add(std::move(engine));
 }
 
 bool DeviceCalls::may_take(const Request& request) {
@@ -285,7 +275,7 @@ Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
       algorithms_.begin(), algorithms_.end(),
       [&](const auto& algorithm) { return algorithm.collective == request.collective; });
   if (!known) return Status::unsupported("no algorithm of this collective suits streams");
-  if (is_scaled(request) && planner_->ranks() == 1) {
+  if (is_scaled(request) && plans_->ranks() == 1) {
     return Status::unsupported("it is a scaled sum of one rank");
   }
   return {};
@@ -303,17 +293,15 @@ Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* me
 
 Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place,
                                              BufferReach reach) {
-  Extras extras;
-  const Request any = with_any_algorithm(request, planner_->options_of(request.extras), extras);
-  if (request.counts == nullptr) return planner_->prepare(any, in_place, reach);
-  return planner_->prepare_vectors(any, longest_of(*request.counts), in_place, {});
+  if (request.counts == nullptr) return plans_->prepare(request, in_place, reach);
+  return plans_->prepare_vectors(request, longest_of(*request.counts), in_place, {});
 }
 
 // A graph keeps what it names, and a registration may end before.
 Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_place,
                                             bool is_captured) const {
   if (is_captured) return Status::unsupported("calls in graphs are staged");
-  return places_->find(request, in_place, self_, planner_->ranks(), frame_bytes_ + 1);
+  return places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
 }
 
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
@@ -324,7 +312,7 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
                   : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
-  const EngineWish engine = planner_->options_of(request.extras).engine;
+  const EngineWish engine = plans_->options_of(request.extras).engine;
   exec::StreamedCall streamed;
   streamed.where = where;
   streamed.plan = &ready.plan;
@@ -353,8 +341,8 @@ Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
 
 // No reduction of private counts goes by streams, so their order does not matter.
 diagnosis::DescribedCall DeviceCalls::describe(const Request& request) const {
-  diagnosis::DescribedCall described = planner_->describe(request);
-  described.engine = planner_->options_of(request.extras).engine;
+  diagnosis::DescribedCall described = plans_->describe(request);
+  described.engine = plans_->options_of(request.extras).engine;
   if (has_private_counts(request)) described.deterministic = false;
   return described;
 }
@@ -424,7 +412,7 @@ std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
   const std::string staged = "; in registered memory staged as well, since ";
   if (!rank_->rings().empty()) return staged + "not all devices reach each other's memory";
   const Result<DirectCall> direct =
-      DevicePlaces::shape_of(request, in_place, planner_->ranks(), frame_bytes_ + 1);
+      DevicePlaces::shape_of(request, in_place, plans_->ranks(), frame_bytes_ + 1);
   if (!direct.ok()) return staged + std::string(direct.status().message());
   const Result<const Prepared*> prepared =
       prepare(request, direct.value().in_place, {direct.value().mode, false});

@@ -46,20 +46,16 @@ class DeviceCalls {
  public:
   /// Calls go by the host, for this reason.
   explicit DeviceCalls(Status refusal) : refusal_(std::move(refusal)) {}
-  /// Collective among all ranks, which are on one host. `planning` is that of the host's calls.
+  /// Collective among all ranks, which are on one host. `planner` outlives its calls.
   static Result<std::unique_ptr<DeviceCalls>> open(exec::Device& device,
                                                    exec::DeviceRankOptions options,
-                                                   PlannerOptions planning,
+                                                   Planner& planner,
                                                    std::unique_ptr<CallRecorder> recorder,
                                                    const DeviceSurroundings& around);
 
   /// Whether calls of this kind could go from device to device, whatever the ranks.
   static bool may_take(const Request& request);
   const Status& refusal() const { return refusal_; }
-  /// For requests that bring none.
-  void set_options(const CallOptions& options) {
-    if (planner_ != nullptr) planner_->set_options(options);
-  }
   /// `engine`: what the options of the call ask for, or the communicator's wish.
   bool takes(const Request& request, EngineWish engine) const;
   /// Why the request goes by the host; OK: it does not.
@@ -98,9 +94,9 @@ class DeviceCalls {
                       EngineWish engine);
 
  private:
-  DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
-              PlannerOptions planning, std::unique_ptr<CallRecorder> recorder,
-              const DeviceSurroundings& around);
+  DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::unique_ptr<CallRecorder> recorder,
+              const DeviceSurroundings& around, int self);
+  void plan_with(Planner& planner);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
@@ -111,9 +107,9 @@ class DeviceCalls {
   Status refusal_;
   std::unique_ptr<CallRecorder> calls_;          // outlives the rank
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
-  std::vector<schedule::Algorithm> algorithms_;  // of which the planner has a view
-  std::unique_ptr<Planner> planner_;
-  const DevicePlaces* places_ = nullptr;  // null: refused
+  std::vector<schedule::Algorithm> algorithms_;  // of which the plans have a view
+  EnginePlans* plans_ = nullptr;                 // the planner's; null: refused
+  const DevicePlaces* places_ = nullptr;         // null: refused
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
   select::DeviceWay way_ = select::DeviceWay::kDirect;

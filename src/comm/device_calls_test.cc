@@ -286,17 +286,19 @@ TEST(DeviceAlgorithms, HaveOneLaneAndNoMoreScratchMemoryThanTheyStage) {
 std::string choice(Collective collective, int ranks, uint64_t count, bool deterministic = false) {
   const auto algorithms = device_algorithms(registry::algorithms(), ranks);
   PlannerOptions options;
-  options.algorithms = algorithms;
+  PlanEngine device;
+  device.algorithms = algorithms;
   options.group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0));
-  options.tuning = device_tuning({12 << 20, 2, 6 << 20});
-  options.link = select::link_of(select::DeviceCosts(), select::DeviceWay::kDirect);
+  device.tuning = device_tuning({12 << 20, 2, 6 << 20});
+  device.link = select::link_of(select::DeviceCosts(), select::DeviceWay::kDirect);
   Planner planner(std::move(options));
+  EnginePlans& plans = planner.add(std::move(device));
   CallOptions wanted;
   wanted.deterministic = deterministic;
   planner.set_options(wanted);
   const Request request{
       .collective = collective, .type = types::DataType::kFloat32, .count = count};
-  const auto prepared = planner.prepare(request, false, {});
+  const auto prepared = plans.prepare(request, false, {});
   EXPECT_TRUE(prepared.ok()) << prepared.status().message();
   return prepared.ok() ? prepared.value()->plan.algorithm : "";
 }

@@ -38,7 +38,7 @@ Status DeviceStreams::check_devices() const {
   return {};
 }
 
-Status DeviceStreams::open(const PlannerOptions& planning, const MakeRecorder& make_recorder) {
+Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) {
   const std::vector<Profile>& profiles = membership_.profiles();
   if (std::none_of(profiles.begin(), profiles.end(),
                    [](const Profile& profile) { return !profile.device.empty(); })) {
@@ -52,7 +52,7 @@ Status DeviceStreams::open(const PlannerOptions& planning, const MakeRecorder& m
   if (!recorder.ok()) return recorder.status();
   exec::DeviceRankOptions options = rank_options(*recorder.value());
   Result<std::unique_ptr<DeviceCalls>> opened =
-      DeviceCalls::open(device(), std::move(options), planning, std::move(recorder).value(),
+      DeviceCalls::open(device(), std::move(options), planner, std::move(recorder).value(),
                         {&places_, [this](bool are_apart) { return find_way(are_apart); }});
   if (!opened.ok()) return opened.status();
   calls_ = std::move(opened).value();
@@ -127,10 +127,6 @@ uint64_t DeviceStreams::add(const WindowMemory& mine, Status& failed) {
 Status DeviceStreams::remove(uint64_t number) {
   if (places_.remove(number)) return {};
   return Status::invalid_usage("the handle is of no registration of this communicator");
-}
-
-void DeviceStreams::set_options(const CallOptions& options) {
-  if (calls_ != nullptr) calls_->set_options(options);
 }
 
 Status DeviceStreams::objection(const Request& request, EngineWish asked) const {

@@ -53,8 +53,8 @@ class DeviceStreams {
         gather_(std::move(gather)) {}
 
   using MakeRecorder = std::function<Result<std::unique_ptr<CallRecorder>>()>;
-  /// Collective, where some rank has a device. `planning` is that of the host's calls.
-  Status open(const PlannerOptions& planning, const MakeRecorder& make_recorder);
+  /// Collective, where some rank has a device. `planner` outlives its calls.
+  Status open(Planner& planner, const MakeRecorder& make_recorder);
   /// The streams are past all calls, or never will be.
   void close() { calls_.reset(); }
 
@@ -64,8 +64,6 @@ class DeviceStreams {
   bool any() const { return calls_ != nullptr; }
   /// If objection() has none.
   DeviceCalls& calls() { return *calls_; }
-  /// For requests that bring none.
-  void set_options(const CallOptions& options);
   /// Finds out whether a peer has given up.
   void look() const {
     if (calls_ != nullptr) calls_->look();

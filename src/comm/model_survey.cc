@@ -127,7 +127,7 @@ Status ModelSurvey::measure_network(const SurveyedCalls& calls, const Patience& 
 Status ModelSurvey::add_up(std::span<double> numbers, const SurveyedCalls& calls,
                            const Patience& patience) {
   PlannerOptions planning = planner_options_of(options_, membership_, model_, calls.frame.labels());
-  planning.forced.clear();
+  planning.host.forced.clear();
   Collectives collectives(membership_, calls.executor, calls.frame, calls.buffers,
                           std::move(planning));
   Request sum;
@@ -187,7 +187,7 @@ bool ModelSurvey::is_kept() const {
 
 // By the flight recorder, which has timed the calls anyway. The model of the living group stays as
 // it is: all its ranks would have to change it at the same call.
-void ModelSurvey::keep(Planner& planner, const trace::Recorder& recorder) const {
+void ModelSurvey::keep(EnginePlans& plans, const trace::Recorder& recorder) const {
   if (!is_kept()) return;
   const Result<trace::Snapshot> recorded = trace::read(recorder.file());
   if (!recorded.ok()) return;
@@ -205,14 +205,14 @@ void ModelSurvey::keep(Planner& planner, const trace::Recorder& recorder) const 
     const auto& [name, algorithm, root, bytes] = key;
     const std::optional<schedule::Collective> collective = collective_of(name);
     if (!collective || durations.size() < select::kLeastCalls) continue;
-    std::optional<select::Measured> measured = planner.measured_of(*collective, algorithm, root);
+    std::optional<select::Measured> measured = plans.measured_of(*collective, algorithm, root);
     if (!measured) continue;
     measured->count_bytes = static_cast<double>(bytes);
     measured->calls = static_cast<uint32_t>(durations.size());
     measured->median_ns = median_of(durations);
     all.push_back(*measured);
   }
-  const std::optional<select::Model> better = planner.refit(all);
+  const std::optional<select::Model> better = plans.refit(all);
   if (!better) return;
   const Env& env = *options_.membership.env;
   const Status kept = ModelOffers::keep(config().cache_folder, {model_.hosts, *better});

@@ -38,7 +38,7 @@ class ModelSurvey {
   /// Collective, likewise: what the network costs.
   Status measure_network(const SurveyedCalls& calls, const Patience& patience);
   /// For later communicators of the same hosts, if this is one whose calls tell something.
-  void keep(Planner& planner, const trace::Recorder& recorder) const;
+  void keep(EnginePlans& plans, const trace::Recorder& recorder) const;
 
  private:
   const Config& config() const { return *options_.membership.env->config; }

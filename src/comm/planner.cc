@@ -31,26 +31,38 @@ select::Slicing slicing_of(const plan::Tuning& tuning) {
 
 }  // namespace
 
-Planner::Planner(PlannerOptions options)
-    : options_(std::move(options)),
+EnginePlans::EnginePlans(const PlannerOptions& options, const CallOptions& call_options,
+                         PlanEngine engine)
+    : options_(options),
+      call_options_(call_options),
+      engine_(std::move(engine)),
       model_version_(select::version_of(options_.model)),
-      prices_(options_.link ? select::LevelPrices(*options_.link)
-                            : select::LevelPrices(options_.group, options_.cores, options_.model)) {
+      prices_(engine_.link ? select::LevelPrices(*engine_.link)
+                           : select::LevelPrices(options_.group, options_.cores, options_.model)) {
   // A link of its own is that of devices, whose slices ask no peer between hosts for room.
-  if (!options_.link) prices_.set_slicing(slicing_of(options_.tuning));
+  if (!engine_.link) prices_.set_slicing(slicing_of(engine_.tuning));
+}
+
+EnginePlans& Planner::add(PlanEngine engine) {
+  others_.push_back(std::make_unique<EnginePlans>(options_, call_options_, std::move(engine)));
+  others_.back()->expect(call_options_);
+  return *others_.back();
 }
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
-  variant_ = variant_of(options);
+  host_.expect(copy);
+  for (const auto& other : others_) other->expect(copy);
   call_options_ = std::move(copy);
 }
 
-uint32_t Planner::variant_of(const CallOptions& options) {
-  if (options.algorithm.empty() && !options.deterministic && options.wire.empty()) return 0;
+uint32_t EnginePlans::variant_of(const CallOptions& options) {
+  const std::string_view named =
+      engine_.takes_named ? std::string_view(options.algorithm) : std::string_view();
+  if (named.empty() && !options.deterministic && options.wire.empty()) return 0;
   for (size_t i = 0; i < variants_.size(); ++i) {
     const Variant& one = variants_[i];
-    if (one.deterministic != options.deterministic || one.algorithm != options.algorithm) continue;
+    if (one.deterministic != options.deterministic || one.algorithm != named) continue;
     if (one.wire == options.wire) return static_cast<uint32_t>(i + 1);
   }
   constexpr size_t kMost = 0xffff;  // each is compared
@@ -63,11 +75,11 @@ uint32_t Planner::variant_of(const CallOptions& options) {
     variant_ = variant_of(call_options_);  // its old number may become another's
     return variant_of(options);
   }
-  variants_.push_back({options.algorithm, options.deterministic, options.wire});
+  variants_.push_back({std::string(named), options.deterministic, options.wire});
   return static_cast<uint32_t>(variants_.size());
 }
 
-select::Query Planner::query_of(const Request& request, bool in_place) const {
+select::Query EnginePlans::query_of(const Request& request, bool in_place) const {
   const CallOptions& options = options_of(request.extras);
   select::Query query;
   query.collective = request.collective;
@@ -82,19 +94,19 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   query.in_place = in_place || schedule::traits_of(request.collective).rooted();
   query.vectors = request.counts != nullptr;
   query.deterministic = options.deterministic && schedule::reduces(request.collective);
-  query.forced = options.algorithm;
+  if (engine_.takes_named) query.forced = options.algorithm;
   query.forced_by = "the options of the call or communicator";
   if (query.forced.empty()) {
-    const auto forced = options_.forced.find(schedule::name_of(request.collective));
-    if (forced != options_.forced.end()) {
+    const auto forced = engine_.forced.find(schedule::name_of(request.collective));
+    if (forced != engine_.forced.end()) {
       query.forced = forced->second.algorithm;
       query.forced_by = forced->second.by;
     }
   }
   query.prices = &prices_;
-  query.limits = {.sources = options_.most_sources,
-                  .slice_bytes = options_.tuning.frame_bytes,
-                  .frame_bytes = options_.tuning.region_bytes};
+  query.limits = {.sources = engine_.most_sources,
+                  .slice_bytes = engine_.tuning.frame_bytes,
+                  .frame_bytes = engine_.tuning.region_bytes};
   add_wire(request, query);
   if (!query.vectors) {
     query.fits = [this, &request](const select::Candidate& candidate) {
@@ -104,14 +116,14 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   return query;
 }
 
-std::vector<select::Candidate> Planner::candidates(const Request& request, bool in_place) {
+std::vector<select::Candidate> EnginePlans::candidates(const Request& request, bool in_place) {
   select::Query query = query_of(request, in_place);
   if (query.vectors) query.count = longest_of(*request.counts);
-  return select::rank_candidates(options_.algorithms, query);
+  return select::rank_candidates(engine_.algorithms, query);
 }
 
-Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Request& request,
-                                       bool in_place, BufferReach reach) {
+Result<plan::Match*> EnginePlans::match_of(const select::Candidate& chosen, const Request& request,
+                                           bool in_place, BufferReach reach) {
   const schedule::Parameters& parameters = chosen.parameters;
   const bool renamed = request.counts != nullptr && chosen.algorithm->forwards;
   const MatchKey key{std::string(schedule::name_of(request.collective)) + "/" +
@@ -152,7 +164,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
 }
 
 // By the plan of one rank of the largest host, which all ranks make alike.
-bool Planner::fits_staged(const select::Candidate& candidate, const Request& request) const {
+bool EnginePlans::fits_staged(const select::Candidate& candidate, const Request& request) const {
   plan::MatchRequest wanted;
   wanted.algorithm = candidate.algorithm;
   wanted.parameters = candidate.parameters;
@@ -165,10 +177,10 @@ bool Planner::fits_staged(const select::Candidate& candidate, const Request& req
   bound.count = request.count;
   bound.type = request.type;
   bound.far_slices = candidate.far_slices;
-  return plan::check_fit(plan::bind(match.value(), bound, options_.tuning), options_.tuning).ok();
+  return plan::check_fit(plan::bind(match.value(), bound, engine_.tuning), engine_.tuning).ok();
 }
 
-diagnosis::DescribedCall Planner::describe(const Request& request) const {
+diagnosis::DescribedCall EnginePlans::describe(const Request& request) const {
   diagnosis::DescribedCall described;
   described.collective = request.collective;
   described.type = request.type;
@@ -187,13 +199,13 @@ diagnosis::DescribedCall Planner::describe(const Request& request) const {
 
 // Whether the call is in place and others must know: it is each rank's own affair as long as no
 // other rank touches its buffers, or all placements are touched alike.
-bool Planner::placement_counts(const Prepared& prepared, const Alike& alike) {
+bool EnginePlans::placement_counts(const Prepared& prepared, const Alike& alike) {
   const bool is_staged = prepared.plan.match->mode == plan::Mode::kStaged;
   const bool own_affair = is_staged || alike.any_placement;
   return prepared.key.in_place && !own_affair;
 }
 
-void Planner::sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const {
+void EnginePlans::sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const {
   const auto hash_of = [&](PlanKey key) {
     key.variant = 0;  // each rank numbers them by itself
     Hash hash;
@@ -216,13 +228,13 @@ void Planner::sign(Prepared& prepared, const Alike& alike, const CallOptions& op
 }
 
 // Every plan goes through this when it is bound, whatever its layout.
-Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
-                       const Alike& alike) {
+Status EnginePlans::finish(Prepared& prepared, const select::Candidate& chosen,
+                           const Request& request, const Alike& alike) {
   plan::Plan& plan = prepared.plan;
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
-  if (Status status = plan::check_fit(plan, options_.tuning); !status.ok()) return status;
-  for (plan::LanePlan& lane : plan.lanes) lane.engine = options_.engine;
+  if (Status status = plan::check_fit(plan, engine_.tuning); !status.ok()) return status;
+  for (plan::LanePlan& lane : plan.lanes) lane.engine = engine_.engine;
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras));
   prepared.described = describe(request);
@@ -236,7 +248,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   return {};
 }
 
-Result<double> Planner::predict_ns(const Request& request, bool in_place) {
+Result<double> EnginePlans::predict_ns(const Request& request, bool in_place) {
   select::Query query = query_of(request, in_place);
   if (request.counts != nullptr) query.count = longest_of(*request.counts);
   Result<select::Candidate> chosen = choose(request, query);
@@ -244,7 +256,7 @@ Result<double> Planner::predict_ns(const Request& request, bool in_place) {
   return chosen.value().predicted_ns;
 }
 
-double Planner::predict_ns(size_t messages, uint64_t bytes) const {
+double EnginePlans::predict_ns(size_t messages, uint64_t bytes) const {
   const schedule::Cost cost{.depth = 1,
                             .messages = static_cast<uint32_t>(messages),
                             .bytes = {1, 1},
@@ -256,26 +268,26 @@ double Planner::predict_ns(size_t messages, uint64_t bytes) const {
 }
 
 // Matches are kept as long as the planner, and what `request` views as long as the plan.
-plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& request) const {
-  plan::Plan plan = plan::bind(match, request, options_.tuning);
+plan::Plan EnginePlans::bind(const plan::Match& match, const plan::BindRequest& request) const {
+  plan::Plan plan = plan::bind(match, request, engine_.tuning);
   plan.match = &match;
   plan.layout = request.layout(match.shape);
   return plan;
 }
 
-std::optional<select::CopyChoice> Planner::weigh(const select::Candidate& chosen,
-                                                 const Request& request, BufferReach reach) {
-  if (!options_.weighs_single_copy || reach.mode != plan::Mode::kSingleCopy) return std::nullopt;
+std::optional<select::CopyChoice> EnginePlans::weigh(const select::Candidate& chosen,
+                                                     const Request& request, BufferReach reach) {
+  if (!engine_.weighs_single_copy || reach.mode != plan::Mode::kSingleCopy) return std::nullopt;
   const double bytes = static_cast<double>(request.count) * types::size_of(request.type);
   return prices_.copies_of(*chosen.algorithm, chosen.parameters, bytes);
 }
 
-Result<const Prepared*> Planner::make(const Request& request, bool in_place, BufferReach reach,
-                                      uint64_t hash) {
+Result<const Prepared*> EnginePlans::make(const Request& request, bool in_place, BufferReach reach,
+                                          uint64_t hash) {
   Result<select::Candidate> chosen = choose(request, query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
   BufferReach taken = reach;
-  if (options_.weighs_single_copy && reach.mode == plan::Mode::kSingleCopy) {
+  if (engine_.weighs_single_copy && reach.mode == plan::Mode::kSingleCopy) {
     const std::optional<select::CopyChoice> ways = weigh(chosen.value(), request, reach);
     if (!ways || !ways->takes_single()) taken.mode = plan::Mode::kStaged;
   }
@@ -292,14 +304,14 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Buf
   const bool any_placement =
       schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;
   if (Status s = finish(*prepared, chosen.value(), request, {0, any_placement}); !s.ok()) return s;
-  if (options_.calls != nullptr) {
-    prepared->label = options_.calls->label(request, prepared->plan.algorithm);
-    options_.calls->tell_choice(request, prepared->plan.algorithm);
+  if (engine_.calls != nullptr) {
+    prepared->label = engine_.calls->label(request, prepared->plan.algorithm);
+    engine_.calls->tell_choice(request, prepared->plan.algorithm);
   }
   return last_ = keep(hash, std::move(prepared));
 }
 
-const Prepared* Planner::keep(uint64_t hash, std::unique_ptr<Prepared> prepared) {
+const Prepared* EnginePlans::keep(uint64_t hash, std::unique_ptr<Prepared> prepared) {
   last_ = last_vectors_ = nullptr;  // one may be the plan that makes room
   return plans_.insert(hash, std::move(prepared));
 }

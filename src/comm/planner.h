@@ -28,24 +28,32 @@
 
 namespace tutti::comm {
 
-struct PlannerOptions {
+/// An engine as plans for it are made. `algorithms` outlive the planner.
+struct PlanEngine {
+  plan::Engine engine = plan::Engine::kHost;  // that runs all lanes
   std::span<const schedule::Algorithm> algorithms;
-  group::GroupPointer group;
-  int rank = 0;
   plan::Tuning tuning;
-  int cores = 1;             // of every host
-  select::Model model;       // equal on all ranks
-  select::Forces forced;     // by the settings
-  std::string model_origin;  // for people
+  select::Forces forced;  // by the settings
+  // Whether the algorithms that users name in their options are this engine's; or theirs are the
+  // host's, and this engine chooses by itself.
+  bool takes_named = true;
   // Whether a call that may read its peers' memory does so only where that was measured to be
-  // faster (Planner::weigh).
+  // faster (EnginePlans::weigh).
   bool weighs_single_copy = false;
-  // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
-  std::function<void(plan::Plan&)> tamper;
-  CallRecorder* calls = nullptr;               // makes the labels; may be null
-  plan::Engine engine = plan::Engine::kHost;   // that runs all lanes
   uint32_t most_sources = types::kMaxSources;  // of a move, that the engine can fold
   std::optional<select::LinkModel> link;       // by which all ranks reach each other; none: levels
+  CallRecorder* calls = nullptr;               // makes the labels; may be null
+};
+
+struct PlannerOptions {
+  group::GroupPointer group;
+  int rank = 0;
+  int cores = 1;             // of every host
+  select::Model model;       // equal on all ranks
+  std::string model_origin;  // for people
+  // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
+  std::function<void(plan::Plan&)> tamper;
+  PlanEngine host;
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
@@ -54,9 +62,11 @@ struct BufferReach {
   bool registered = false;
 };
 
-class Planner {
+/// The plans for one engine.
+class EnginePlans {
  public:
-  explicit Planner(PlannerOptions options);
+  /// `options` and `call_options`, which change in set_options() only, outlive it.
+  EnginePlans(const PlannerOptions& options, const CallOptions& call_options, PlanEngine engine);
 
   /// The plan for `request`; valid until the next prepare() or prepare_vectors(), which may replace
   /// it.
@@ -77,9 +87,8 @@ class Planner {
   Result<const Prepared*> prepare_sizes(const Request& request, uint64_t longest, bool in_place);
 
   int ranks() const { return options_.group->ranks(); }
-  /// For requests that bring none.
-  void set_options(const CallOptions& options);
-  const CallOptions& options() const { return call_options_; }
+  /// Before `call_options` become these.
+  void expect(const CallOptions& options) { variant_ = variant_of(options); }
   const CallOptions& options_of(const Extras* extras) const {
     return extras != nullptr && extras->options ? *extras->options : call_options_;
   }
@@ -103,7 +112,6 @@ class Planner {
   /// decides, or nothing was measured.
   std::optional<select::CopyChoice> weigh(const select::Candidate& chosen, const Request& request,
                                           BufferReach reach);
-  const std::string& model_origin() const { return options_.model_origin; }
 
   /// Whether messages of the request may be encoded, and why not, in a sentence for people; ""
   /// where its options say nothing of it.
@@ -157,10 +165,11 @@ class Planner {
     return own ? variant_of(*request.extras->options) : variant_;
   }
 
-  PlannerOptions options_;
+  const PlannerOptions& options_;
+  const CallOptions& call_options_;
+  const PlanEngine engine_;
   const uint32_t model_version_;
   mutable select::LevelPrices prices_;  // remembers what it counted
-  CallOptions call_options_;
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.
   struct Variant {
@@ -179,7 +188,35 @@ class Planner {
   std::map<MatchKey, plan::Match> matches_;
 };
 
-inline PlanKey Planner::key_of(const Request& request, bool in_place, BufferReach reach) {
+/// The plans of a communicator, for whatever engine runs them: by one model and one set of options.
+/// Threads: options in one; the plans of each engine in one, which may differ.
+class Planner {
+ public:
+  explicit Planner(PlannerOptions options)
+      : options_(std::move(options)), host_(options_, call_options_, options_.host) {}
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  const PlannerOptions& planning() const { return options_; }
+  EnginePlans& host() { return host_; }
+  /// One more engine; it lives as long as this.
+  EnginePlans& add(PlanEngine engine);
+
+  /// For requests that bring none.
+  void set_options(const CallOptions& options);
+  const CallOptions& options() const { return call_options_; }
+  const CallOptions& options_of(const Extras* extras) const {
+    return extras != nullptr && extras->options ? *extras->options : call_options_;
+  }
+
+ private:
+  const PlannerOptions options_;
+  CallOptions call_options_;
+  EnginePlans host_;
+  std::vector<std::unique_ptr<EnginePlans>> others_;
+};
+
+inline PlanKey EnginePlans::key_of(const Request& request, bool in_place, BufferReach reach) {
   return {.count = request.count,
           .root = request.root,
           .variant = variant_of(request),
@@ -191,8 +228,8 @@ inline PlanKey Planner::key_of(const Request& request, bool in_place, BufferReac
           .registered = reach.registered};
 }
 
-inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_place,
-                                                BufferReach reach) {
+inline Result<const Prepared*> EnginePlans::prepare(const Request& request, bool in_place,
+                                                    BufferReach reach) {
   const PlanKey key = key_of(request, in_place, reach);
   if (last_ != nullptr && last_->key == key) [[likely]]
     return last_;

@@ -6,13 +6,14 @@
 
 namespace tutti::comm {
 
-std::optional<select::Measured> Planner::measured_of(schedule::Collective collective,
-                                                     std::string_view algorithm, int root) const {
+std::optional<select::Measured> EnginePlans::measured_of(schedule::Collective collective,
+                                                         std::string_view algorithm,
+                                                         int root) const {
   const std::string_view name = algorithm.substr(0, algorithm.find(':'));
   const auto found = std::find_if(
-      options_.algorithms.begin(), options_.algorithms.end(),
+      engine_.algorithms.begin(), engine_.algorithms.end(),
       [&](const auto& one) { return one.collective == collective && one.name == name; });
-  if (found == options_.algorithms.end()) return std::nullopt;
+  if (found == engine_.algorithms.end()) return std::nullopt;
   select::Measured measured;
   measured.algorithm = &*found;
   measured.parameters.ranks = options_.group->ranks();
@@ -26,7 +27,7 @@ std::optional<select::Measured> Planner::measured_of(schedule::Collective collec
   return measured;
 }
 
-std::optional<select::Model> Planner::refit(std::span<const select::Measured> calls) {
+std::optional<select::Model> EnginePlans::refit(std::span<const select::Measured> calls) {
   return select::refit(options_.model, prices_, calls);
 }
 

@@ -20,7 +20,7 @@ using schedule::Collective;
 
 PlannerOptions on_one_host(int ranks) {
   PlannerOptions options;
-  options.algorithms = registry::algorithms();
+  options.host.algorithms = registry::algorithms();
   options.group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0));
   options.cores = 2;
   return options;
@@ -45,7 +45,7 @@ TEST(PlanCache, BindsFewCallsInTurnsOnce) {
     const auto run_all = [&] {
       for (const uint64_t count : counts) {
         const Request request = request_of(Collective::kAllReduce, count);
-        const Result<const Prepared*> made = planner.prepare(request, false, {});
+        const Result<const Prepared*> made = planner.host().prepare(request, false, {});
         ASSERT_TRUE(made.ok()) << made.status().message();
         EXPECT_EQ(made.value()->key.count, count);
       }
@@ -64,10 +64,10 @@ TEST(PlanCache, KeepsWhatIsUsed) {
   options.tamper = [&](plan::Plan&) { ++bound; };
   Planner planner(std::move(options));
   const Request often = request_of(Collective::kAllReduce, 1000);
-  ASSERT_TRUE(planner.prepare(often, false, {}).ok());
+  ASSERT_TRUE(planner.host().prepare(often, false, {}).ok());
   for (uint64_t count = 1; count < 1000; ++count) {
-    ASSERT_TRUE(planner.prepare(request_of(Collective::kAllGather, count), false, {}).ok());
-    ASSERT_TRUE(planner.prepare(often, false, {}).ok());
+    ASSERT_TRUE(planner.host().prepare(request_of(Collective::kAllGather, count), false, {}).ok());
+    ASSERT_TRUE(planner.host().prepare(often, false, {}).ok());
   }
   EXPECT_EQ(bound, 1000u);
 }
@@ -88,7 +88,7 @@ TEST(LargeGroup, HasAPlanForEveryCollective) {
       Planner planner(on_one_host(1025));
       for (const uint64_t count : counts) {
         const Request request = request_of(collective, count);
-        const Result<const Prepared*> made = planner.prepare(request, false, {mode, false});
+        const Result<const Prepared*> made = planner.host().prepare(request, false, {mode, false});
         EXPECT_TRUE(made.ok()) << schedule::name_of(collective) << " of " << count << ", "
                                << plan::name_of(mode) << ": " << made.status().message();
       }
@@ -101,13 +101,13 @@ TEST(LargeGroup, HasAPlanForEveryCollective) {
 TEST(LargeGroup, TakesNoAlgorithmThatDoesNotFit) {
   for (const int ranks : {1025, 2048, 4096}) {
     PlannerOptions options = on_one_host(ranks);
-    const plan::Tuning tuning = options.tuning;
+    const plan::Tuning tuning = options.host.tuning;
     Planner planner(std::move(options));
     for (int i = 0; i < schedule::kCollectives; ++i) {
       const auto collective = static_cast<Collective>(i);
       for (const uint64_t count : {1u, 1u << 10, 1u << 20}) {
         const Request request = request_of(collective, count);
-        const select::Candidate best = planner.candidates(request, false).front();
+        const select::Candidate best = planner.host().candidates(request, false).front();
         const std::string what = std::string(schedule::name_of(collective)) + "/" +
                                  std::string(best.algorithm->name) + " of " +
                                  std::to_string(count) + ", " + std::to_string(ranks) + " ranks";

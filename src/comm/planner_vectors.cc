@@ -7,15 +7,15 @@
 namespace tutti::comm {
 
 // v-collectives are staged: where a peer's shares lie only that peer knows.
-PlanKey Planner::vector_key(const Request& request, uint64_t longest, bool in_place) {
+PlanKey EnginePlans::vector_key(const Request& request, uint64_t longest, bool in_place) {
   PlanKey key = key_of(request, in_place, {});
   key.count = longest;
   key.vectors = true;
   return key;
 }
 
-Result<const select::Candidate*> Planner::choose_vectors(const Request& request, uint64_t longest,
-                                                         bool in_place) {
+Result<const select::Candidate*> EnginePlans::choose_vectors(const Request& request,
+                                                             uint64_t longest, bool in_place) {
   const PlanKey key = vector_key(request, longest, in_place);
   if (vector_choice_ && vector_choice_->key == key) return &vector_choice_->candidate;
   select::Query query = query_of(request, in_place);
@@ -26,14 +26,15 @@ Result<const select::Candidate*> Planner::choose_vectors(const Request& request,
   return &vector_choice_->candidate;
 }
 
-Result<bool> Planner::forwards(const Request& request, uint64_t longest, bool in_place) {
+Result<bool> EnginePlans::forwards(const Request& request, uint64_t longest, bool in_place) {
   Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();
   return request.counts->is_private() && chosen.value()->algorithm->forwards;
 }
 
-Result<const Prepared*> Planner::prepare_vectors(const Request& request, uint64_t longest,
-                                                 bool in_place, std::span<const uint64_t> sizes) {
+Result<const Prepared*> EnginePlans::prepare_vectors(const Request& request, uint64_t longest,
+                                                     bool in_place,
+                                                     std::span<const uint64_t> sizes) {
   const PlanKey key = vector_key(request, longest, in_place);
   const auto fits = [&](const Prepared& prepared) {
     return prepared.key == key && same(prepared.counts.view(), *request.counts) &&
@@ -47,9 +48,9 @@ Result<const Prepared*> Planner::prepare_vectors(const Request& request, uint64_
   return last_vectors_ = keep(hash, std::move(made).value());
 }
 
-Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, uint64_t longest,
-                                                        bool in_place,
-                                                        std::span<const uint64_t> sizes) {
+Result<std::unique_ptr<Prepared>> EnginePlans::bind_vectors(const Request& request,
+                                                            uint64_t longest, bool in_place,
+                                                            std::span<const uint64_t> sizes) {
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();
   const Result<plan::Match*> match = match_of(*chosen.value(), request, in_place, {});
@@ -69,15 +70,15 @@ Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, 
     shared = {.ranks = request.counts->ranks, .send_counts = request.counts->public_counts()};
   }
   if (Status s = finish(*prepared, *chosen.value(), request, {hash_of(shared)}); !s.ok()) return s;
-  if (options_.calls != nullptr) {
-    prepared->label = options_.calls->label(request, prepared->plan.algorithm);
-    options_.calls->tell_choice(request, prepared->plan.algorithm);
+  if (engine_.calls != nullptr) {
+    prepared->label = engine_.calls->label(request, prepared->plan.algorithm);
+    engine_.calls->tell_choice(request, prepared->plan.algorithm);
   }
   return prepared;
 }
 
-Result<const Prepared*> Planner::prepare_sizes(const Request& request, uint64_t longest,
-                                               bool in_place) {
+Result<const Prepared*> EnginePlans::prepare_sizes(const Request& request, uint64_t longest,
+                                                   bool in_place) {
   const PlanKey key = vector_key(request, longest, in_place);
   if (sizes_ != nullptr && sizes_->key == key) return sizes_.get();
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);

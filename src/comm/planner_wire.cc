@@ -7,13 +7,13 @@
 namespace tutti::comm {
 
 // Of options that were checked when they were set.
-codecs::WireOption Planner::wire_of(const Request& request) const {
+codecs::WireOption EnginePlans::wire_of(const Request& request) const {
   const Result<codecs::WireOption> option = codecs::parse_wire(options_of(request.extras).wire);
   return option.ok() ? option.value() : codecs::WireOption();
 }
 
 /// Why the elements cannot be encoded; "": they can.
-std::string Planner::why_exact(const Request& request) {
+std::string EnginePlans::why_exact(const Request& request) {
   if (!plan::codec_of(request.type)) {
     return std::string("codecs are of float, half and bfloat16, not of ") +
            types::name_of(request.type);
@@ -25,7 +25,7 @@ std::string Planner::why_exact(const Request& request) {
 }
 
 /// A sum must not be taken of values most of which were dropped.
-Status Planner::check_wire(const Request& request) const {
+Status EnginePlans::check_wire(const Request& request) const {
   const std::string& text = options_of(request.extras).wire;
   if (text.empty() || !schedule::reduces(request.collective)) return {};
   if (!why_exact(request).empty()) return {};
@@ -40,7 +40,7 @@ Status Planner::check_wire(const Request& request) const {
   return {};
 }
 
-void Planner::add_wire(const Request& request, select::Query& query) const {
+void EnginePlans::add_wire(const Request& request, select::Query& query) const {
   if (options_of(request.extras).wire.empty() || !why_exact(request).empty()) return;
   if (request.collective == schedule::Collective::kBarrier) return;
   const codecs::WireOption option = wire_of(request);
@@ -48,13 +48,13 @@ void Planner::add_wire(const Request& request, select::Query& query) const {
   query.must_encode = option.always;
 }
 
-Result<select::Candidate> Planner::choose(const Request& request,
-                                          const select::Query& query) const {
+Result<select::Candidate> EnginePlans::choose(const Request& request,
+                                              const select::Query& query) const {
   if (Status status = check_wire(request); !status.ok()) return status;
-  return select::choose(options_.algorithms, query);
+  return select::choose(engine_.algorithms, query);
 }
 
-std::string Planner::explain_wire(const Request& request, bool in_place) {
+std::string EnginePlans::explain_wire(const Request& request, bool in_place) {
   const std::string& text = options_of(request.extras).wire;
   if (text.empty()) return "";
   const std::string line = "  wire option " + text + ": ";

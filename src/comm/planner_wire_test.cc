@@ -15,7 +15,7 @@ using schedule::Collective;
 /// Two hosts of two ranks, with a network of so many nanoseconds a byte.
 PlannerOptions on_two_hosts(double ns_per_byte) {
   PlannerOptions options;
-  options.algorithms = registry::algorithms();
+  options.host.algorithms = registry::algorithms();
   options.group = group::group_on_hosts({0, 0, 1, 1});
   options.cores = 2;
   options.model.levels = {{"network", 30'000, ns_per_byte}};
@@ -33,7 +33,7 @@ struct Asked {
 };
 
 bool encodes(Planner& planner, const Request& request) {
-  const Result<const Prepared*> made = planner.prepare(request, false, {});
+  const Result<const Prepared*> made = planner.host().prepare(request, false, {});
   EXPECT_TRUE(made.ok()) << made.status().message();
   return made.ok() && made.value()->plan.encoded_bytes > 0;
 }
@@ -58,7 +58,7 @@ TEST(PlannerWire, SumsOfFloatsAreEncodedAndNothingElse) {
   Asked greatest(kLong, wire);
   greatest.request.op = types::ReduceOp::kMax;
   EXPECT_FALSE(encodes(planner, greatest.request));
-  EXPECT_NE(planner.explain_wire(greatest.request, false).find("sums and averages"),
+  EXPECT_NE(planner.host().explain_wire(greatest.request, false).find("sums and averages"),
             std::string::npos);
 }
 
@@ -67,7 +67,8 @@ TEST(PlannerWire, SignaturesDiffer) {
   Planner planner(on_two_hosts(8));
   std::vector<uint32_t> signatures;
   for (const char* wire : {"", "always,network:bf16", "network:bf16", "network:int8_block:8"}) {
-    const Result<const Prepared*> made = planner.prepare(Asked(1 << 20, wire).request, false, {});
+    const Result<const Prepared*> made =
+        planner.host().prepare(Asked(1 << 20, wire).request, false, {});
     ASSERT_TRUE(made.ok()) << made.status().message();
     for (const uint32_t other : signatures) EXPECT_NE(made.value()->far_signature, other) << wire;
     signatures.push_back(made.value()->far_signature);
@@ -77,7 +78,7 @@ TEST(PlannerWire, SignaturesDiffer) {
 TEST(PlannerWire, DroppedValuesAreNotSummed) {
   Planner planner(on_two_hosts(8));
   Asked asked(1 << 20, "network:top_k");
-  const Result<const Prepared*> made = planner.prepare(asked.request, false, {});
+  const Result<const Prepared*> made = planner.host().prepare(asked.request, false, {});
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.status().message().find("all_gather the bytes"), std::string::npos);
   asked.request.collective = Collective::kAllGather;

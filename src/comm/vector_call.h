@@ -27,7 +27,7 @@ namespace tutti::comm {
 
 class VectorCall {
  public:
-  VectorCall(Planner& planner, exec::HostExecutor& executor)
+  VectorCall(EnginePlans& planner, exec::HostExecutor& executor)
       : planner_(planner), executor_(executor) {}
 
   void begin(const Request& request, uint64_t deadline_ns);
@@ -65,7 +65,7 @@ class VectorCall {
   PlanRun run_of(const Prepared& prepared, const void* send, void* recv,
                  RoundPurpose purpose) const;
 
-  Planner& planner_;
+  EnginePlans& planner_;
   exec::HostExecutor& executor_;
   Request request_;
   uint64_t deadline_ns_ = 0;

@@ -18,7 +18,7 @@ std::vector<CallBuffer> AccessOperation::buffers() const {
 }
 
 Result<double> AccessOperation::predict_ns() {
-  return communicator().collectives().planner().predict_ns(1, access_.bytes);
+  return communicator().collectives().planner().host().predict_ns(1, access_.bytes);
 }
 
 std::string AccessOperation::explain() {

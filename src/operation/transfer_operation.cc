@@ -75,8 +75,8 @@ Result<double> TransferOperation::predict_ns() {
   for (const exec::Transfer& transfer : transfers()) {
     (transfer.is_send ? sent : received) += transfer.bytes;
   }
-  return communicator().collectives().planner().predict_ns(transfers().size(),
-                                                           std::max(sent, received));
+  return communicator().collectives().planner().host().predict_ns(transfers().size(),
+                                                                  std::max(sent, received));
 }
 
 std::string TransferOperation::explain() {
