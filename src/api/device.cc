@@ -4,7 +4,7 @@
 
 namespace tutti::api {
 
-exec::Device& device() { return *registry::find_device("cuda"); }
+exec::Device& device() { return registry::device(); }
 
 Status check_device_stream(tuttiStream_t stream) {
   if (stream.reserved != 0) return Status::invalid_argument("stream.reserved must be 0");

@@ -8,19 +8,16 @@
 namespace tutti::registry {
 namespace {
 
-struct DeviceEntry {
-  std::string_view name;
-  exec::Device& (*get)();
-};
-constexpr std::array kDevices = {DeviceEntry{"cuda", &engines::cuda::device}};
+using DeviceGetter = exec::Device& (*)();
+constexpr std::array<DeviceGetter, 1> kDevices = {&engines::cuda::device};
 
 }  // namespace
 
-exec::Device* find_device(std::string_view name) {
+exec::Device& device() {
+  const auto* const last = kDevices.end() - 1;
   const auto* const found =
-      std::find_if(kDevices.begin(), kDevices.end(),
-                   [&](const DeviceEntry& entry) { return entry.name == name; });
-  return found == kDevices.end() ? nullptr : &found->get();
+      std::find_if(kDevices.begin(), last, [](DeviceGetter get) { return get().is_present(); });
+  return (*found)();
 }
 
 }  // namespace tutti::registry

@@ -2,13 +2,12 @@
 // row of the table. Threads: constant.
 #pragma once
 
-#include <string_view>
-
 #include "src/exec/device.h"
 
 namespace tutti::registry {
 
-/// The one of this process; null if there is none of that name.
-exec::Device* find_device(std::string_view name);
+/// The kind that this process has: the first whose driver is loaded. Where none is, the last of the
+/// table, which says of itself that it is not present.
+exec::Device& device();
 
 }  // namespace tutti::registry
