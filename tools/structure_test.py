@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/structure counts what is there, and fails where a bound is passed or a way does not exist."""
+"""tools/structure counts what is there, and fails where a bound is passed or a walk of the page is none."""
 
 import importlib.machinery
 import importlib.util
@@ -45,16 +45,28 @@ class Structure(unittest.TestCase):
         self.assertEqual((members, methods, files), (2, 3, 2))
         self.assertGreaterEqual(lines, 4)
 
-    def test_a_way_is_what_calls_each_other(self):
+    def test_a_walk_is_what_calls_each_other(self):
         self.write("src/a/way.cc", "void last() {\n}\nvoid first() {\n  last();\n}\nvoid alone() {\n}\n")
-        self.assertEqual(self.tool.check_way(["src/a/way.cc:first", "src/a/way.cc:last"]), "")
-        self.assertIn("does not call", self.tool.check_way(["src/a/way.cc:alone", "src/a/way.cc:last"]))
-        self.assertIn("does not call", self.tool.check_way(["src/a/way.cc:first", "src/a/way.cc:gone"]))
-        self.assertIn("has no function", self.tool.check_way(["src/a/way.cc:gone", "src/a/way.cc:last"]))
+        self.assertEqual(self.tool.check_walk(["src/a/way.cc:first", "src/a/way.cc:last"]), "")
+        self.assertIn("does not call", self.tool.check_walk(["src/a/way.cc:alone", "src/a/way.cc:last"]))
+        self.assertIn("does not call", self.tool.check_walk(["src/a/way.cc:first", "src/a/way.cc:gone"]))
+        self.assertIn("has no function", self.tool.check_walk(["src/a/way.cc:gone", "src/a/way.cc:last"]))
+
+    def test_a_walk_is_read_from_the_page(self):
+        page = "# A\n### One\n| | function | file | what |\n|---|---|---|---|\n| | `first` | `src/a/way.cc` | x |\n" \
+               "| * | `last` | `src/a/b.h` | |\n### Two\n| | `other` | `c.cc` | |\n"
+        self.assertEqual(self.tool.walk_of("One", page), ["src/a/way.cc:first", "~src/a/b.h:last"])
+        self.assertEqual(self.tool.walk_of("None", page), [])
+        self.assertIn("no table", self.tool.check_walk([]))
+
+    def test_a_walk_through_a_file_that_is_gone(self):
+        self.write("src/a/way.cc", "void first() {\n  last();\n}\n")
+        self.assertIn("does not call", self.tool.check_walk(["src/a/way.cc:first", "src/b/way.cc:later"]))
+        self.assertIn("there is no src/b/way.cc", self.tool.check_walk(["src/a/way.cc:first", "src/b/way.cc:last"]))
 
     def test_what_is_handed_on_is_called_too(self):
         self.write("src/a/way.cc", "void catching(int) {\n}\nvoid last() {\n}\nvoid first() {\n  catching(last());\n}\n")
-        self.assertEqual(self.tool.check_way(["src/a/way.cc:first", "~src/a/way.cc:catching", "src/a/way.cc:last"]), "")
+        self.assertEqual(self.tool.check_walk(["src/a/way.cc:first", "~src/a/way.cc:catching", "src/a/way.cc:last"]), "")
 
     def test_files_that_include_each_other_are_a_circle(self):
         self.write("src/a/one.h", '#include "src/a/two.h"\n')
@@ -82,7 +94,7 @@ class Structure(unittest.TestCase):
 class House(unittest.TestCase):
     def test_no_figure_is_above_its_bound(self):
         report = load().Report()
-        for part in (report.classes, report.ways, report.circles, report.words):
+        for part in (report.classes, report.walks, report.circles, report.words):
             part()
         self.assertEqual(report.faults, [])
 
