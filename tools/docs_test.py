@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Pages lead somewhere: every relative link of a page names a file and a headline that exist, every page of
-docs/ that a source file names exists, and no raw rounds of measurements are tracked."""
+docs/ that a source file names exists, every decision that is named by its number has a section, and no raw rounds of
+measurements are tracked."""
 
 import os
 import re
@@ -10,7 +11,9 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-NAMED = re.compile(r"\bdocs/[\w./-]+\.md\b")
+NAMED = re.compile(r"\bdocs/[\w./-]+\.md\b(?:#[\w-]+)?")
+NUMBERED = re.compile(r"\b[Dd]ecisions?\s+\[?(\d{4})\b")
+DECISIONS = "docs/decisions/"
 SOURCES = (".h", ".cc", ".py", ".cmake", ".txt")
 MEASUREMENTS = "docs/measurements/"
 MOST_BYTES = 150 * 1024
@@ -34,6 +37,13 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
+def dead_place(root, name, file, anchor):
+    if not os.path.exists(os.path.join(root, file)):
+        yield f"{name}: there is no {file}"
+    elif anchor and anchor not in anchors(read(root, file)):
+        yield f"{name}: {file} has no headline '{anchor}'"
+
+
 def dead_links(root, name):
     text = read(root, name)
     for target in LINK.findall(text):
@@ -41,10 +51,25 @@ def dead_links(root, name):
             continue
         path, _, anchor = target.partition("#")
         file = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
-        if not os.path.exists(os.path.join(root, file)):
-            yield f"{name}: there is no {file}"
-        elif anchor and anchor not in anchors(read(root, file)):
-            yield f"{name}: {file} has no headline '{anchor}'"
+        yield from dead_place(root, name, file, anchor)
+
+
+def decisions(root, names):
+    """The numbers that sections of the pages have, in the order of the pages."""
+    pages = [name for name in names if name.startswith(DECISIONS) and name.endswith(".md")]
+    return [number for name in pages for number in re.findall(r"^## (\d{4})$", read(root, name), re.MULTILINE)]
+
+
+def wrong_decisions(root, names):
+    numbers = decisions(root, names)
+    for number in sorted({number for number in numbers if numbers.count(number) > 1}):
+        yield f"{DECISIONS}: two sections are called {number}"
+    for name in names:
+        if not name.endswith(SOURCES + (".md",)) or name.endswith("docs_test.py"):
+            continue
+        for number in sorted(set(NUMBERED.findall(read(root, name))) - set(numbers)):
+            if not any(other.startswith(DECISIONS + number) for other in names):
+                yield f"{name}: there is no decision {number}"
 
 
 def findings(root):
@@ -54,10 +79,10 @@ def findings(root):
             yield from dead_links(root, name)
         if name.endswith(SOURCES) and not name.endswith("docs_test.py"):
             for page in sorted(set(NAMED.findall(read(root, name)))):
-                if not os.path.exists(os.path.join(root, page)):
-                    yield f"{name}: there is no {page}"
+                yield from dead_place(root, name, *page.partition("#")[::2])
         if name.endswith(".csv"):
             yield f"{name}: raw rounds are not tracked"
+    yield from wrong_decisions(root, names)
     size = sum(os.path.getsize(os.path.join(root, name)) for name in names
                if name.startswith(MEASUREMENTS))
     if size > MOST_BYTES:
@@ -96,8 +121,19 @@ class Check(unittest.TestCase):
         self.assertEqual(list(findings(self.root)), ["b.md: docs/a.md has no headline 'b'"])
 
     def test_a_page_that_a_source_names(self):
-        self.write("src/a.cc", "// docs/a.md has why, and docs/decisions/0001-a.md.\n")
-        self.assertEqual(list(findings(self.root)), ["src/a.cc: there is no docs/decisions/0001-a.md"])
+        self.write("src/a.cc", "// docs/a.md has why, and docs/decisions/calls.md#0001, and docs/a.md#why.\n")
+        self.assertEqual(list(findings(self.root)), ["src/a.cc: docs/a.md has no headline 'why'",
+                                                     "src/a.cc: there is no docs/decisions/calls.md"])
+
+    def test_a_decision_that_is_named(self):
+        self.write("docs/decisions/calls.md", "## 0001\n")
+        self.write("src/a.cc", "// Decision 0001 has why, and decision 0002.\n")
+        self.assertEqual(list(findings(self.root)), ["src/a.cc: there is no decision 0002"])
+
+    def test_two_decisions_of_one_number(self):
+        self.write("docs/decisions/calls.md", "## 0001\n")
+        self.write("docs/decisions/windows.md", "## 0001\n")
+        self.assertEqual(list(findings(self.root)), ["docs/decisions/: two sections are called 0001"])
 
     def test_raw_rounds(self):
         self.write("docs/measurements/all_reduce-2.csv", "1\n")

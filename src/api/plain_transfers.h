@@ -1,7 +1,7 @@
 // The contents of most groups of sends and receives, kept without an operation as long as there is
 // nothing else: transfers of one communicator on BLOCKING streams, without options or handles of
 // their own. They run as a blocking call does
-// (docs/decisions/0029-a-message-of-a-pair-begins-with-a-line.md says what that saves).
+// (docs/decisions/memory_of_a_host.md#0029 says what that saves).
 //
 // Threads: as a group's. Errors: run() returns the communicator's.
 #pragma once

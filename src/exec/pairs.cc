@@ -308,7 +308,7 @@ void PairExecutor::claim(const Transfer& transfer) const {
 
 // The line of the next message, which will probably be as short, comes here while this rank waits.
 // By a store: a line that is only prefetched does not stay
-// (docs/decisions/0029-a-message-of-a-pair-begins-with-a-line.md).
+// (docs/decisions/memory_of_a_host.md#0029).
 void PairExecutor::take_next_head(const Active& active) const {
   const Way& mine = *active.way;
   const bool is_mine = mine.heads - mine.others_heads < PairChannel::kHeads;
