@@ -44,5 +44,45 @@ class Arrows(unittest.TestCase):
         self.assertTrue(list(pages.check_arrows("# Architecture\n")))
 
 
+class Glossary(unittest.TestCase):
+    NAMES = {"Walk", "Plan", "Link"}
+    PATHS = {"src", "src/plan", "src/topology", "src/plan/walk.h"}
+
+    def findings(self, *entries):
+        text = "# Glossary\n\n| Word | Meaning | In the code |\n|---|---|---|\n" + "\n".join(entries) + "\n"
+        return [finding.message for finding in pages.check_glossary(text, self.NAMES, self.PATHS)]
+
+    def test_entries_whose_places_exist_pass(self):
+        self.assertEqual(self.findings("| walk | The control flow. | `plan::Walk` |",
+                                       "| plan | A value. | `Plan`, `src/plan/walk.h` |"), [])
+
+    def test_a_word_that_is_not_yet_there_and_is_a_folder(self):
+        self.assertEqual(self.findings("| topology | Not yet: a tree. | `Plan` |"),
+                         ["'topology' is not yet there, says its entry, and it is a folder"])
+        self.assertEqual(self.findings("| proxy | Not yet: a thread. | `Plan` |"), [])
+
+    def test_a_name_that_the_code_lacks(self):
+        self.assertEqual(self.findings("| walk | The control flow. | `plan::Walker` |"),
+                         ["'walk': the code has no plan::Walker"])
+        self.assertEqual(self.findings("| walk | The control flow. | `src/plan/walker.h` |"),
+                         ["'walk': the code has no src/plan/walker.h"])
+
+    def test_an_entry_without_a_place(self):
+        self.assertEqual(self.findings("| walk | The control flow. | |"), ["'walk' has no place in the code"])
+        self.assertEqual(self.findings("| walk | The control flow. |"),
+                         ["an entry has a word, its meaning and its place in the code"])
+
+    def test_two_entries_of_one_word(self):
+        self.assertEqual(self.findings("| walk | One. | `Walk` |", "| walk | Another. | `Walk` |"),
+                         ["'walk' has an entry in line 5"])
+
+    def test_a_section_of_a_folder_that_is_gone(self):
+        self.assertEqual(self.findings("In `src/plan` and `src/engine`: words."), ["there is no folder src/engine"])
+
+    def test_too_many_words(self):
+        entries = [f"| word {number} | A word. | `Plan` |" for number in range(81)]
+        self.assertEqual(len(self.findings(*entries)), 1)
+
+
 if __name__ == "__main__":
     unittest.main()

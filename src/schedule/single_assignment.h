@@ -1,6 +1,6 @@
 // The same schedule with a scratch block of its own for every value.
 //
-// With private counts (Knowledge, docs/glossary.md) the blocks that a rank forwards have lengths
+// With private counts (docs/internals/vector_calls.md) the blocks that a rank forwards have lengths
 // only other ranks know, and a scratch block that holds one value after another has one length
 // after another. With single assignment a block has one length, which a *size round* learns: the
 // schedule itself runs once over blocks of 8 bytes that hold the lengths, and leaves in every
