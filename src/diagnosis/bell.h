@@ -1,4 +1,4 @@
-// Many threads tell one that sleeps which ranks there is something to hear of.
+// Wakes one sleeping thread, and tells it from which ranks something has come. Many threads ring.
 //
 // Threads: ring() any, also under links' locks; answer() one at a time. Errors: open() says what
 // the kernel lacks; nothing else fails or takes memory.
@@ -17,12 +17,12 @@ namespace tutti::diagnosis {
 class Bell {
  public:
   explicit Bell(int ranks);
-  /// Rings are kept before it is open, too, but wake nobody.
+  /// Rings that come before it is open are kept, but wake no thread.
   Status open();
 
-  /// Readable while somebody has rung.
+  /// Readable while a ring has not been answered.
   int fd() const { return fd_.get(); }
-  /// However often a rank rings, it is there once until it is answered.
+  /// A rank that rings several times before it is answered counts once.
   void ring(int rank);
   /// The ranks that have rung since the last answer, in this order. Valid until the next call.
   std::span<const int> answer();

@@ -1,7 +1,7 @@
-// How the diagnosis of slow and failed calls reaches the other ranks of a group: by words in memory
-// that the ranks of a host map, and by notes of streams and states of links for all others.
+// How the diagnosis of slow and failed calls reaches the other ranks of a group: ranks of this host
+// by words in memory that they map, all others by notes of streams and by the states of links.
 //
-// Owns: nothing. Ordering: a rank stores `failed` and `waiting` behind what they are about.
+// Owns: nothing. Ordering: a rank stores `failed` and `waiting` after the state that they announce.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,18 @@
 
 namespace tutti::diagnosis {
 
-/// So many signatures of its last calls a rank keeps for peers that are behind it.
+/// How many signatures of its last calls a rank keeps, for peers that are behind it.
 inline constexpr uint32_t kRecentCalls = 4096;
 
 /// The words by which a rank tells the ranks of its host about itself.
 struct RankWords {
   std::atomic<uint64_t>* call = nullptr;      // number << 32 | signature, from its begin on
   std::atomic<uint64_t>* failed = nullptr;    // a Loss: this rank has given up
-  std::atomic<uint64_t>* waiting = nullptr;   // in a long wait: call number << 32 | the peer
-  std::atomic<uint64_t>* awake_ns = nullptr;  // when it last said so; 0: it does not wait
-  std::atomic<uint64_t>* lost = nullptr;      // a Loss that ranks of its host tell it
+  std::atomic<uint64_t>* waiting = nullptr;   // call number << 32 | the peer that it waits for
+  std::atomic<uint64_t>* awake_ns = nullptr;  // when it last stored `waiting`; 0: it does not wait
+  std::atomic<uint64_t>* lost = nullptr;      // a Loss, stored by other ranks of its host
   std::atomic<uint64_t>* recent = nullptr;    // kRecentCalls words like `call`, by number
-  CallLog::Run* log = nullptr;                // what its calls were
+  CallLog::Run* log = nullptr;                // the descriptions of its calls
 
   /// False: the rank is on another host.
   bool valid() const { return call != nullptr; }
@@ -32,7 +32,7 @@ struct RankWords {
   }
 };
 
-/// One rank as this rank reaches it; itself only by words.
+/// The ways by which this rank reaches one rank of the group; it reaches itself only by words.
 struct Contact {
   RankWords words;
   transport::Stream* stream = nullptr;

@@ -19,7 +19,7 @@ constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kEngineAt = 28, kRootAt = 
 constexpr uint64_t kEngineMask = 3;
 static_assert(static_cast<uint64_t>(EngineWish::kKernel) <= kEngineMask);
 
-/// All that two calls may differ in, in the order in which it is looked for.
+/// The fields in which two calls may differ, in the order in which they are compared.
 enum Field : uint8_t {
   kCount,
   kCounts,
@@ -54,8 +54,7 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
   look(traits.rooted() && one.root != other.root, kRoot);
   look(one.wire != other.wire, kWire);
   if (found.empty()) look(one.engine != other.engine, kEngine);
-  // Whose calls differ in an argument, or in what it knows of the network, may run another
-  // algorithm because of that.
+  // Another argument, or another model, may itself be the reason for another algorithm.
   if (found.empty() && have_names(one, other)) look(one.model != other.model, kModel);
   if (found.empty() && have_names(one, other)) {
     look(one.algorithm != other.algorithm || one.deterministic != other.deterministic, kAlgorithm);
@@ -176,13 +175,13 @@ void CallLog::begin(uint32_t number, const DescribedCall& call) {
   last_ = call;
   Run& run = runs_[++begun_ % kRuns];
   const DescribedWords words = words_of(call);
-  // Releases instead of fences: whoever sees a new word sees that `first` was taken away before.
+  // A reader that sees a new word must also see that `first` was set to 0 before it.
   run.first.store(0, std::memory_order_relaxed);
   for (size_t i = 0; i < words.size(); ++i) run.words[i].store(words[i], std::memory_order_release);
   run.first.store(uint64_t{number} << 32 | begun_, std::memory_order_release);
 }
 
-// The last of those that began no later.
+// The last run of equal calls that began with this number or before.
 std::optional<DescribedCall> CallLog::find(const Run* runs, uint32_t number) {
   const Run* found = nullptr;
   uint64_t found_first = 0;

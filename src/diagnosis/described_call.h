@@ -3,8 +3,8 @@
 //
 // Ranks of a host find the description in each other's arenas, where a rank writes it when it makes
 // another call than the last time, so that calls that are repeated cost nothing; ranks of other
-// hosts are told by notes. Owns: nothing. Threads: a log has one writer. Errors: none; what is not
-// known any more, or was written over meanwhile, is nothing.
+// hosts are told by notes. Owns: nothing. Threads: a log has one writer. Errors: none; a call whose
+// description was written over meanwhile is not found.
 #pragma once
 
 #include <array>
@@ -32,16 +32,16 @@ struct DescribedCall {
   bool has_counts = false;  // a v-collective; then `count` is the longest share
   bool in_place = false;
   bool deterministic = false;
-  EngineWish engine = EngineWish::kAuto;  // that the options name, of a call on a device's stream
+  EngineWish engine = EngineWish::kAuto;  // from the options of a call on a device's stream
   int root = 0;
   uint64_t count = 0;   // below 2^kCountBits
   uint32_t wire = 0;    // a hash of which levels encode; 0: none
-  uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
-  uint32_t model = 0;   // the version of what the choice of the algorithm rests on
-  // Where this rank's buffer that peers read lies: the number of its registration above its offset
-  // there (kOffsetBits). 0: peers read what was staged.
+  uint32_t counts = 0;  // a hash of the counts that all ranks must pass alike
+  uint32_t model = 0;   // the version of the model by which the algorithm was chosen
+  // The place of the buffer that peers read: the number of its registration, and below it the
+  // offset there (kOffsetBits). 0: peers read staging memory.
   uint64_t place = 0;
-  std::array<char, kAlgorithmBytes> algorithm{};  // cut off; not known if it is empty
+  std::array<char, kAlgorithmBytes> algorithm{};  // its first letters; empty: not known
 
   bool operator==(const DescribedCall&) const = default;
 
@@ -57,7 +57,7 @@ DescribedWords words_of(const DescribedCall& call);
 std::optional<DescribedCall> read_call(const DescribedWords& words);
 
 /// "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count", with the names of
-/// the two ranks. Nothing if nothing of what is known differs.
+/// the two ranks. Nothing if the two descriptions are equal.
 std::optional<std::string> compare_text(const std::string& one, const DescribedCall& its,
                                         const std::string& other, const DescribedCall& others);
 
@@ -66,19 +66,18 @@ class CallLog {
  public:
   static constexpr uint32_t kRuns = 256;
   struct alignas(64) Run {
-    std::atomic<uint64_t> first;  // its number << 32 | its place, rising from 1; 0: none, or being
-                                  // written
+    std::atomic<uint64_t> first;  // number << 32 | position in the log, from 1; 0: being written
     std::array<std::atomic<uint64_t>, std::tuple_size_v<DescribedWords>> words;
   };
   static_assert(sizeof(Run) == 64);
 
   explicit CallLog(Run* runs) : runs_(runs) {}
 
-  /// From call `number` on its rank makes this call.
+  /// The rank makes this call from number `number` on, until the next begin().
   void begin(uint32_t number, const DescribedCall& call);
   /// How many different calls have followed each other.
   uint32_t runs() const { return begun_; }
-  /// The call with this number, of those that have begun.
+  /// The description of the call with this number, if it has begun and is still in the log.
   static std::optional<DescribedCall> find(const Run* runs, uint32_t number);
 
  private:

@@ -1,5 +1,5 @@
-// A call that waits asks its communicator whether it may go on, and how ranks are called in
-// messages.
+// The questions of a waiting call to its communicator: may it go on, and how do messages name
+// ranks?
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tutti::diagnosis {
 
-/// Asked now and then while waiting, and while much is moved; an error ends the run.
+/// A call asks now and then while it waits or moves much memory; an error ends the call.
 class Health {
  public:
   virtual ~Health() = default;
@@ -20,7 +20,7 @@ class Health {
   virtual std::string name_of(int rank) const { return "rank " + std::to_string(rank); }
   /// "because of rank 3"
   std::string because_of(const Cause& cause) const;
-  /// A call is slow, and this is why.
+  /// Reports why a call is slow.
   virtual void report(const std::string& /*text*/) {}
 };
 

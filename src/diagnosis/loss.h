@@ -9,25 +9,25 @@
 
 namespace tutti::diagnosis {
 
-/// The rank because of which another one gave up. A rank that gives up because of that one hands
-/// the cause on unchanged, so the last rank to hear of it learns what the first one saw.
+/// Why a rank gave up: another rank is the cause. If further ranks give up as a consequence, they
+/// hand the cause on unchanged, so the last rank learns what the first one saw.
 struct Cause {
   int rank = -1;     // -1: not known
-  int witness = -1;  // its calls and those of `rank` differ; -1: it was something else
+  int witness = -1;  // the rank that found its own calls and those of `rank` to differ; -1: none
 
   bool known() const { return rank >= 0; }
   bool calls_differ() const { return known() && witness >= 0; }
   bool operator==(const Cause&) const = default;
 };
 
-/// A rank's process is gone, or it gave up because of another one (or of itself).
+/// Of one rank: its process is gone, or it gave up, with the cause (which may be itself).
 struct Loss {
   int rank = -1;
   Cause cause;  // not known: it is gone
 
   bool is_gone() const { return !cause.known(); }
-  /// Of two losses of a group this one names more of what happened: who is gone, or gave up because
-  /// somebody else is, may be one of many who left after two had found their calls to differ.
+  /// Whether this loss explains more than another one of the same group. When two ranks have found
+  /// that their calls differ, all others leave too; so that loss explains the ends of the others.
   bool says_more_than(const Loss& other) const {
     return cause.calls_differ() && !other.cause.calls_differ();
   }
@@ -47,7 +47,7 @@ struct Loss {
     if (rank == 0 || rank > ranks || cause > ranks || witness > ranks) return std::nullopt;
     return Loss{rank_of(rank), {rank_of(cause), rank_of(witness)}};
   }
-  /// Into a word that others write, too: what says more stays.
+  /// Stores it into a word that several ranks write; the loss that explains more stays.
   void tell(std::atomic<uint64_t>& target, size_t ranks) const {
     for (uint64_t before = target.load(std::memory_order_acquire);;) {
       const std::optional<Loss> known = read(before, ranks);

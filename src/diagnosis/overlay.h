@@ -1,11 +1,12 @@
-// Which connections a group keeps from the start so that news of one rank reaches all others.
+// The connections that a group keeps from the start, so that the news of a death reaches all ranks.
 //
-// The ranks of a host know each other's deaths. The first ranks of the hosts form a ring in which
-// each is connected with those at distance 1, 2, 4 ...: news that everybody tells on comes to all
-// of n hosts in log n steps. It comes whoever is dead too: the graph is connected, so of the parts
-// into which the dead divide the living, each has a member that lost a connection itself.
+// The ranks of a host notice each other's deaths. The first ranks of the hosts form a ring, in
+// which each is connected with those at distance 1, 2, 4 ...: news that every rank passes on
+// reaches all n hosts in log n steps. It reaches them even if several ranks are dead: the graph is
+// connected, so if the dead divide the living into parts, each part has a rank that lost a
+// connection itself.
 //
-// Pure functions of what every rank knows alike.
+// Pure functions of values that are equal on all ranks.
 #pragma once
 
 #include <span>
@@ -13,9 +14,9 @@
 
 namespace tutti::diagnosis {
 
-/// The ranks that `rank` is connected with from the start, in rising order; symmetric. Empty for
-/// all but the first ranks of hosts, and where there is one host. `first_ranks` has that of each
-/// host, rising (GroupView::host_first_ranks).
+/// The ranks that `rank` is connected with from the start, in rising order; symmetric. Empty if
+/// `rank` is not the first rank of its host, or if there is one host. `first_ranks` has the first
+/// rank of each host, rising (GroupView::host_first_ranks).
 std::vector<int> overlay_peers(std::span<const int> first_ranks, int rank);
 
 }  // namespace tutti::diagnosis

@@ -17,18 +17,19 @@ namespace {
 
 using bootstrap::Watch;
 
-// How long a call may go on after a peer's process ended: what it sent before may complete the
-// call.
+// How long a call may go on after a peer's process ended: messages sent before may complete it.
 constexpr uint64_t kGraceNs = 100'000'000;
-// And after one could not be reached that it was never connected with: it may have left long ago,
-// because of what others saw and tell on. Below Stall's patience with such a link.
+// The same for a peer to which there never was a connection and to which none can be made. It may
+// have left long ago for a reason that other ranks know and tell on. Less than Stall waits for such
+// a link (kUntoldNs).
 constexpr uint64_t kUnmetGraceNs = 500'000'000;
-// Streams have input all the time while calls run, which then read it themselves.
+// While calls run, streams have input all the time, and the calls read it themselves.
 constexpr uint64_t kRestNs = 10'000'000;
-// Input may come as fast as it is read, and this thread watches for all communicators.
+// Input may come as fast as it is read, and this thread serves all communicators.
 constexpr uint64_t kVisitNs = 500'000;
 constexpr uint64_t kShortRestNs = 1'000'000;
-// How long who leaves waits for peers that have not answered its calls: these may be stopped.
+// How long a rank that leaves waits for peers that have not answered its calls; they may be
+// stopped.
 constexpr uint64_t kMeetingNs = 1'000'000'000;
 
 void drain(int fd) {
@@ -54,7 +55,7 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const group::
                                                      Stall& stall, Health& health) {
   std::unique_ptr<PeerWatch> made(new PeerWatch(watch, group, stall, health));
   if (Status status = made->open(); !status.ok()) {
-    made->end();  // no goodbye: the others are to learn that this rank is gone
+    made->end();  // without a goodbye, so that the others take this rank for gone
     return Status(status.code(), health.name_of(made->rank_) +
                                      " cannot watch its peers: " + std::string(status.message()) +
                                      "; it may need a higher limit of open files (ulimit -n)");
@@ -122,7 +123,7 @@ void PeerWatch::finish_meeting() const {
 
 Status PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
   const std::lock_guard lock(watched_mutex_);
-  watched_.push_back(fd);  // first: what is attended to must be known
+  watched_.push_back(fd);  // first, so that the destructor removes it in any case
   Status status = watch_.attend(fd, news, std::move(visit));
   if (!status.ok()) watched_.pop_back();
   return status;
@@ -148,7 +149,7 @@ bool PeerWatch::is_mine(transport::ChannelId id) const {
 void PeerWatch::settled(int rank) {
   const Contact& other = contact(rank);
   const int fd = other.link->liveness_fd();
-  if (fd < 0) {  // there is nothing to watch, or nobody to connect with
+  if (fd < 0) {  // there is nothing to watch, or the peer cannot be reached
     // If this rank lacked something, the call that wanted the connection says so.
     if (other.link->status().code() == Code::kRemoteError) could_not_meet(rank);
     return;
@@ -159,7 +160,7 @@ void PeerWatch::settled(int rank) {
                    "; outside of calls it does not learn when that rank is gone");
   }
   if (other.stream == nullptr) return;
-  bell_.ring(rank);  // it may have sent notes before
+  bell_.ring(rank);  // notes may have come with the connection
   std::optional<Loss> known;
   {
     const std::lock_guard lock(loss_mutex_);
@@ -168,8 +169,8 @@ void PeerWatch::settled(int rank) {
   if (known) other.stream->tell(stall_.channel(kNewsLane), news_of(*known));
 }
 
-// Streams of several communicators may share a connection, so the end of one need not hang up:
-// on_failed() tells.
+// Streams of several communicators may share a connection, so a stream may end without a hang-up;
+// on_failed() tells of that.
 Status PeerWatch::watch_connection(int rank, int fd) {
   if (contact(rank).stream == nullptr) {
     return watch(fd, Watch::News::kHangUp, [this, rank] { return left_host(rank); });
@@ -181,9 +182,9 @@ Status PeerWatch::watch_connection(int rank, int fd) {
   return {};
 }
 
-// Input that calls do not read: of a rank that is in none. One event at a time, since the kernel
-// then puts the stream at the end of its line: those that this visit does not reach come first in
-// the next one, and who comes twice has been reached after all others.
+// Reads streams while this rank is in no call. It takes one event at a time, since the kernel then
+// puts that stream at the end of its queue: streams that this visit does not reach come first in
+// the next one, and a stream that comes twice in one visit comes after all others.
 uint64_t PeerWatch::hear_streams() {
   const uint64_t end_ns = monotonic_ns() + kVisitNs;
   ++visits_;
@@ -201,7 +202,7 @@ void PeerWatch::hear_stream(int rank) {
   const bool is_read =
       attended_.load(std::memory_order_acquire) && other.link->one_sided() != nullptr;
   if (!is_read) other.stream->progress();
-  // It would have news for ever.
+  // A failed link would be readable for ever.
   if (!other.link->status().ok()) {
     epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
   }
@@ -255,7 +256,7 @@ bool PeerWatch::has_left(int rank) const {
 uint64_t PeerWatch::left_host(int rank) {
   if (over_.load(std::memory_order_acquire)) return 0;
   const Contact& other = contact(rank);
-  hear_host();  // who gave up before it left in good order has said so
+  hear_host();  // a rank that gives up stores why before it ends
   if (other.link->status().ok()) return 0;
   const uint64_t word = other.words.failed->load(std::memory_order_acquire);
   lost(Loss::read(word, contacts_.size()).value_or(Loss{rank, {}}));
@@ -264,18 +265,19 @@ uint64_t PeerWatch::left_host(int rank) {
 
 void PeerWatch::hung_up(int rank) {
   if (over_.load(std::memory_order_acquire) || has_left(rank)) return;
-  // Any other failure is the calls' own affair: they differ.
+  // Any other failure is a mismatch, which calls report themselves.
   if (contact(rank).link->status().code() != Code::kRemoteError) return;
   lost({rank, stall_.cause_told_by(static_cast<uint32_t>(rank))});
 }
 
-// A rank of this host that gives up cannot wake this control thread; it leaves a word in the arena.
+// A rank of this host that gives up cannot wake this control thread, so it stores a word in the
+// arena.
 void PeerWatch::hear_host() {
   const uint64_t word = told_by_host().load(std::memory_order_acquire);
   if (const auto loss = Loss::read(word, contacts_.size())) lost(*loss);
 }
 
-// The first one is told on; then one that says more, once.
+// The first loss is told on, and later one that explains more, once.
 void PeerWatch::lost(const Loss& loss) {
   if (over_.load(std::memory_order_acquire)) return;
   {
@@ -290,7 +292,8 @@ void PeerWatch::lost(const Loss& loss) {
   tell(loss);
 }
 
-// Nobody who was never connected with it can say why. Others can, if it is dead, too.
+// This rank was never connected with that one, so it does not know why it is not there. It tells
+// nothing on: ranks that were connected with it do, if it is dead.
 void PeerWatch::could_not_meet(int rank) {
   const std::lock_guard lock(loss_mutex_);
   if (loss_ || over_.load(std::memory_order_acquire)) return;
@@ -300,7 +303,7 @@ void PeerWatch::could_not_meet(int rank) {
 }
 
 void PeerWatch::tell(const Loss& loss) {
-  if (!has_streams_) return;  // all see it themselves
+  if (!has_streams_) return;  // the ranks of one host notice each other's ends themselves
   for (int rank = 0; rank < static_cast<int>(contacts_.size()); ++rank) {
     const Contact& other = contact(rank);
     if (other.stream != nullptr) {
@@ -316,7 +319,7 @@ std::optional<Loss> PeerWatch::judge() {
       told_by_host().load(std::memory_order_relaxed) == 0) {
     return std::nullopt;
   }
-  hear_host();  // it may say more than what is known
+  hear_host();  // its word may explain more than what is known here
   const std::lock_guard lock(loss_mutex_);
   return loss_ && monotonic_ns() >= judged_at_ns_ ? loss_ : std::nullopt;
 }

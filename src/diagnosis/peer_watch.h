@@ -1,20 +1,24 @@
-// Each rank learns here that another one has ended, also where no call of its own sees it, and
-// tells the others.
+// Notices that a peer has ended, in a call or outside of calls, and spreads the news.
 //
-// A peer that is gone hangs up; one that leaves in good order says so before. A rank that sees that
-// a peer is gone tells the ranks it is connected with, which tell it on, once (and once again if
-// they then hear that calls differed, which is why others left). Since every rank keeps some
-// connections (overlay.h), all that are connected learn of it in milliseconds, in a call or in
-// none. Ranks of one host tell each other in the arenas, where calls look at once, and who is in
-// none within a second.
+//   the peer's end, as its links show it         this rank
+//   a goodbye, then the connection hangs up      nothing: the peer left in good order
+//   the connection hangs up without a goodbye    a loss: the peer is gone
+//   a last word (it gave up, and the cause)      a loss with a cause
+//   a connection that cannot be made             a loss, unless another rank explains it in time
+//
+// The first loss is told to all ranks that this one is connected with, and they tell it on. A later
+// loss is told only if it explains more (Loss::says_more_than). Since every rank keeps some
+// connections (overlay.h), the news reaches all of them in milliseconds. Ranks of one host without
+// a stream find it in their arena: calls look there at once, the control thread within a second.
 //
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
-// a stream that no call reads has input, and when a note for it has come, whoever read it.
+// a stream that no call reads has input, and when a note for it has come (Bell), even if another
+// thread read that note.
 //
 // Owns: its entries of the watch; no link. Lifetime: within the group's and the stall's; it is
 // destroyed when no link settles any more (Membership::stop_serving()).
-// Threads: any. Errors: create() fails if this rank could not be told of anything; a connection
-// that cannot be watched is reported, and calls still see that peer.
+// Threads: any. Errors: create() fails if this rank would hear of no peer at all; a single
+// connection that cannot be watched is reported, and calls still notice that peer.
 #pragma once
 
 #include <atomic>
@@ -39,19 +43,19 @@ class PeerWatch {
   static Result<std::unique_ptr<PeerWatch>> create(bootstrap::Watch& watch,
                                                    const group::GroupView& group, Stall& stall,
                                                    Health& health);
-  /// Says goodbye to those who are connected, unless the group has failed.
+  /// Says goodbye to all connected ranks, unless the group has failed.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  /// The loss because of which calls shall end: not before they had time to end by what was sent
-  /// earlier. Cheap while there is none.
+  /// The loss that shall end calls, once they have had time to end by messages that were sent
+  /// before it. Cheap while there is none.
   std::optional<Loss> judge();
-  /// Before this rank leaves in good order, while links are still served: waits, for a second at
-  /// most, until no connection is half made. The peer's end of it may be there already, and where
-  /// it ends without a goodbye, the peer takes this rank for dead.
+  /// Before this rank leaves in good order, while links are still served: waits until no connection
+  /// is half made, for a second at most. A peer whose end of it is already made would otherwise see
+  /// it hang up without a goodbye, and take this rank for dead.
   void finish_meeting() const;
-  /// This rank has failed: whoever is connected with it was told, and no more is told on.
+  /// This rank has failed, and the connected ranks were told; it passes on no more news.
   void end() { over_.store(true, std::memory_order_release); }
   /// Whether a thread of its own (comm::Attendant) reads the links with one-sided access.
   void attended(bool is) { attended_.store(is, std::memory_order_release); }
@@ -63,7 +67,7 @@ class PeerWatch {
     uint64_t news = 0;
     uint64_t asked = 0;
     uint64_t last = 0;
-    uint64_t visit = 0;  // the last one that came to its stream
+    uint64_t visit = 0;  // the number of the last visit that read its stream
   };
 
   Status open();
@@ -97,8 +101,8 @@ class PeerWatch {
   const int rank_;
   bool has_streams_ = false;
 
-  Fd streams_;  // an epoll set: what no call reads
-  Bell bell_;   // rung by whoever reads a note for this thread, also under links' locks
+  Fd streams_;  // an epoll set of the streams that no call reads
+  Bell bell_;   // rung by any thread that reads a note for this one, also under links' locks
   Fd timer_;
   std::vector<PeerVisits> heard_;  // by rank; of the control thread
   uint64_t visits_ = 0;            // of hear_streams()
@@ -107,8 +111,8 @@ class PeerWatch {
   std::vector<int> watched_;  // under watched_mutex_
 
   std::mutex loss_mutex_;
-  std::optional<Loss> loss_;   // under loss_mutex_: the first, or one that says more
-  bool told_ = false;          // under loss_mutex_: others were told of it
+  std::optional<Loss> loss_;   // under loss_mutex_: the first, or one that explains more
+  bool told_ = false;          // under loss_mutex_: other ranks were told of it
   uint64_t judged_at_ns_ = 0;  // under loss_mutex_
   std::atomic<bool> has_loss_{false};
   std::atomic<bool> over_{false};

@@ -14,21 +14,22 @@
 namespace tutti::diagnosis {
 namespace {
 
-// A peer that gave up may have done so because of one that died, which Health knows in a moment.
+// A peer may have given up because a third rank died. Health learns of the death itself within this
+// time, and the death says more than the peer's words.
 constexpr uint64_t kHearsayNs = 300'000'000;
-// One that cannot be reached, or went without a word, may have left because of others: whoever is
-// connected with them tells it on, and Health takes its time for that.
+// A peer that cannot be reached, or ended without a word, may have left because of other ranks. The
+// ranks that are connected with those tell it on, which takes longer.
 constexpr uint64_t kUntoldNs = 2 * kHearsayNs;
 // Notes cost a system call and a wake-up each, so they begin late.
 constexpr uint64_t kTellNs = 200'000'000;
 constexpr uint64_t kTellPerStreamNs = 1'000'000;
 constexpr uint64_t kHearNs = 5'000'000;
-// For peers that read, but not at once.
+// How long a rank that gives up waits for peers that read its last words late.
 constexpr uint64_t kLastWordsNs = 100'000'000;
-// A rank that is asked and waits was awake so lately.
+// A rank whose wait was noted longer ago than this waits no more.
 constexpr uint64_t kAwakeNs = 250'000'000;
 
-// A note that waited for a connection would say what was.
+// A note that waits for a connection would be out of date when it arrives.
 bool is_connected(const Contact& peer) {
   return peer.stream != nullptr && peer.link->state() == transport::Link::State::kConnected;
 }
@@ -74,7 +75,7 @@ Status Stall::check(const LongWait& wait) {
   begin(wait, now_ns);
   say(wait, now_ns);
   if (Status lost = health_.check(); !lost.ok()) {
-    // A peer that is gone may have left because calls differ, and that says more than its end.
+    // The peer may have left because calls differ, and that says more than its end.
     Status status = compare_with_host(wait);
     if (status.ok()) status = hear(wait, now_ns);
     if (!status.ok()) return status;
@@ -83,8 +84,7 @@ Status Stall::check(const LongWait& wait) {
   }
   if (Status status = diagnose(wait); !status.ok()) return status;
   if (Status status = hear(wait, now_ns); !status.ok()) return status;
-  // The rank to blame must be known when the verdict is due, so ranks that may know are asked
-  // before.
+  // The culprit must be known when the verdict is due, so the questions begin before.
   const uint64_t deadline_ns = wait.deadline_ns;
   const uint64_t report_ns =
       options_.slow_ns < kNoDeadline - reported_ns_ ? reported_ns_ + options_.slow_ns : kNoDeadline;
@@ -143,13 +143,13 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
 }
 
 Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
-  // An answer says whom to ask next.
+  // While this rank asks, each answer names the rank to ask next, so it reads at once.
   if (!has_streams_ || (inquiry_ns_ == 0 && now_ns - heard_ns_ < kHearNs)) return {};
   heard_ns_ = now_ns;
   for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
     if (contacts_[peer].stream == nullptr) continue;
     transport::Note note;
-    contacts_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
+    contacts_[peer].stream->progress();  // a call that waits for a rank of this host does not
     if (Status status = judge_link(wait, peer); !status.ok()) return status;
     const uint64_t serial = contacts_[peer].stream->heard(channel(kControlLane), note);
     Heard& heard = heard_[peer];
@@ -162,7 +162,7 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
   return {};
 }
 
-// Links know of mistakes before the deadline of a call that waits for somebody else.
+// A link may have found a mistake that has nothing to do with the peer that this call waits for.
 Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
   const Contact& other = contacts_[peer];
   if (other.stream != nullptr) {
@@ -173,8 +173,8 @@ Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
     }
   }
   Status status = other.link->status();
-  // Buffers of this rank, or memory that it has not; what a connection lacked that never was is the
-  // affair of who needs it.
+  // This rank's own fault: a buffer that is no memory, or no memory left. A connection that could
+  // not be made concerns only the call that needs it.
   const bool mine = status.code() == Code::kSystemError && other.link->liveness_fd() >= 0;
   if (mine || status.code() == Code::kInvalidArgument) {
     cause_ = {options_.rank, -1};
@@ -183,10 +183,11 @@ Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
   return {};
 }
 
-// The peer's call is compared by whoever is as far or further: who is behind cannot know.
+// The two calls are compared by the rank that has come as far as the other one, or further: the one
+// that is behind has not made the call yet.
 Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) {
   if (kind_of(note) != NoteKind::kWaits && kind_of(note) != NoteKind::kGaveUp)
-    return {};  // unsigned
+    return {};  // it carries no signature
   const uint32_t number = note.small[0];
   const auto behind = static_cast<int32_t>(wait.number - number);
   if (behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
@@ -205,8 +206,9 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
       "must make the same calls in the same order");
 }
 
-// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
-// one host are told of dead peers by Health; asking their links costs system calls.
+// Finds why a peer does not answer: its link is broken, it gave up, or it is in another call.
+// Health already tells of dead peers on this host, so their links, which cost system calls, are not
+// asked.
 Status Stall::diagnose(const LongWait& wait) {
   const Contact& other = contacts_[wait.peer];
   Cause cause;
@@ -234,8 +236,9 @@ Status Stall::diagnose(const LongWait& wait) {
   return hearsay(Status::remote_error(why), kHearsayNs);
 }
 
-// Each of two ranks whose calls differ blames the other one, and a third rank that gives up because
-// of one of them repeats what that one said. So a rank that hears of it compares calls itself.
+// When the calls of two ranks differ, each blames the other, and a third rank that gives up because
+// of one of them repeats its words. So a rank that hears of a failure compares the calls of its
+// host itself before it believes the words.
 Status Stall::compare_with_host(const LongWait& wait) {
   for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
     if (!contacts_[peer].words.valid()) continue;
@@ -255,14 +258,14 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
   const RankWords& other = contacts_[peer].words;
   if (!is_collective(wait)) return {};
   uint64_t word = other.call->load(std::memory_order_acquire);
-  if (word == 0) return {};  // it has only just joined
+  if (word == 0) return {};  // the peer has only just joined
   const auto ahead = static_cast<int32_t>(high(word) - wait.number);
   uint64_t called = pack(wait.number, wait.signature);
   if (ahead > 0) word = other.recent_call(wait.number).load(std::memory_order_acquire);
-  // It may have given up in that call, and come no further.
+  // The peer may have given up in that call and will come no further.
   if (ahead < 0) called = mine_.recent_call(high(word)).load(std::memory_order_relaxed);
   if (high(word) != high(called) || word == called) return {};
-  // Signatures hold all calls so far: the first that differs may lie back.
+  // Signatures hold all calls so far, so the first call that differed may lie further back.
   uint32_t first = high(called);
   for (uint32_t back = 1; back < kRecentCalls; ++back) {
     const uint32_t number = high(called) - back;
@@ -284,7 +287,7 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
       "every rank must make the same calls in the same order");
 }
 
-// Nothing if it is not known what both called, or what they called is the same.
+// Nothing if one of the two calls is not known, or if the calls are the same.
 std::optional<std::string> Stall::compare(uint32_t peer, const std::optional<DescribedCall>& its,
                                           const std::optional<DescribedCall>& others) const {
   if (!its || !others) return std::nullopt;
@@ -292,7 +295,7 @@ std::optional<std::string> Stall::compare(uint32_t peer, const std::optional<Des
                       *others);
 }
 
-// So that whoever finds that the calls differ can say how.
+// A rank that finds that calls differ needs this description to say in which field.
 std::optional<transport::Note> Stall::note_of_call(uint32_t number) const {
   const auto call = CallLog::find(mine_.log, number);
   if (!call) return std::nullopt;
@@ -309,8 +312,9 @@ void Stall::announce_new_call(uint32_t peer, uint32_t number, uint32_t runs) {
   if (note) contacts_[peer].stream->tell_with_next(channel(kCallLane), *note);
 }
 
-// Words for a message that is not what its receiver expects. Before such a message its sender has
-// told what it calls, and the receiver tells it before it says that the two differ.
+// The error for a message that its receiver's call does not expect. Both ends know both calls: the
+// sender describes its call in a note before the message, and the receiver describes its own before
+// it reports the difference.
 Status Stall::mismatch_at(const LongWait& wait, uint32_t peer, Status found) const {
   transport::Note note;
   if (!is_collective(wait) || contacts_[peer].stream->heard(channel(kCallLane), note) == 0 ||
@@ -336,8 +340,8 @@ std::string Stall::leave(uint32_t number, const Loss& loss) {
   return sever_the_rest();
 }
 
-// The control lane says why to ranks that wait for this one. The last lane wakes the control
-// threads of all, which tell it on as news to ranks that this one is not connected with.
+// The note on the control lane is for ranks that wait for this one. The note on the last lane wakes
+// the control threads of all connected ranks, which pass it on as news to the others.
 void Stall::tell_all(uint32_t number, const Loss& loss) {
   transport::Note note;
   note.small[0] = number;
@@ -348,7 +352,7 @@ void Stall::tell_all(uint32_t number, const Loss& loss) {
   const std::lock_guard lock(leave_mutex_);
   left_ = true;
   for (const Contact& peer : contacts_) {
-    // Where there is no memory for a note, the peer only sees that nothing comes.
+    // If there is no memory for a note, the peer finds out by its deadline.
     if (peer.stream == nullptr) continue;
     attempt([&] {
       if (call) peer.stream->tell_with_next(channel(kCallLane), *call);
@@ -358,9 +362,9 @@ void Stall::tell_all(uint32_t number, const Loss& loss) {
   }
 }
 
-// The ranks of this host see a failure in this rank's arena if they wait for this rank. This word
-// tells those that wait for another rank, and they tell the hosts that only they are connected
-// with.
+// A rank of this host that waits for this rank sees the failure in this rank's arena. The word that
+// is stored here is for those that wait for other ranks; they also tell the hosts that only they
+// are connected with.
 void Stall::tell_host(const Loss& loss) const {
   for (size_t rank = 0; rank < contacts_.size(); ++rank) {
     const RankWords& words = contacts_[rank].words;
@@ -373,9 +377,8 @@ bool Stall::has_let_go(const Contact& peer) const {
   return peer.stream == nullptr || peer.stream->has_let_go(epoch());
 }
 
-// False also while a peer has no room for what it is told: whoever moves the link goes on with
-// that. And while a connection is being made: the peer hears of it then, and would find nobody if
-// this process had ended before.
+// False as well while notes are still in this rank's output, and while a connection is being made:
+// the peer would find no listener if this process ended first.
 bool Stall::have_all_let_go() const {
   bool done = true;
   for (const Contact& peer : contacts_) {
@@ -404,8 +407,7 @@ std::string Stall::sever_the_rest() const {
          "the memory of this call";
 }
 
-// A rank that waits says so itself, in the thread of its call. This thread reads the words of the
-// arena, and nothing of the call.
+// This thread reads only the words of the arena, which the thread of the call may write meanwhile.
 void Stall::answer() {
   if (!has_streams_) return;
   const uint64_t awake_ns = mine_.awake_ns->load(std::memory_order_acquire);

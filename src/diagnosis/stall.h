@@ -1,17 +1,28 @@
-// A rank whose call takes long says which rank it waits for, hears which ranks the others wait for,
-// and finds the one that all of them wait for in the end.
+// Why a call takes long, and which rank is to blame for it.
 //
-// Ranks of one host read each other's words in the arenas, so a stopped rank cannot hide them;
-// ranks of other hosts tell each other by notes of the streams. A rank that waits says so again and
-// again: one that has not been seen waiting for a while is the one that the others wait for,
-// whatever it does (it computes before its next call, is stopped, or cut off). A rank that must
-// name the culprit asks those that it has not heard of, one after the other along the chain of
-// ranks that wait for each other; their control threads answer. Nothing here runs in a call that
-// does not wait.
+// A rank whose call waits goes through these states:
+//
+//   WAIT     The rank publishes the peer that it waits for, again and again: in its arena for the
+//     |      ranks of its host, by notes of the streams for all others.
+//     |----> a peer gave up or is gone, or the calls of two ranks differ: GIVE UP
+//     |      the verdict is due within a second
+//   ASK      The rank follows the chain: its peer waits for a second rank, that one for a third. It
+//     |      asks ranks of other hosts that it has not heard of; their control threads answer.
+//     |      the verdict is due (up to a second later while an answer may still come)
+//   BLAME    The culprit is the rank at the end of the chain: it has not been seen waiting for a
+//     |      while, so it computes, is stopped, or is cut off.
+//     |----> TUTTI_SLOW has passed: REPORT, which is a line in the log, and back to WAIT
+//     '----> the deadline has passed: GIVE UP
+//
+//   GIVE UP  leave() tells all ranks that this rank has failed and which rank is the cause, and
+//            ends the group's epoch on its links.
+//
+// A stopped rank cannot hide: the ranks of its host read its words in the arena, and all others
+// notice that its notes stay away. A call that does not wait runs nothing of this.
 //
 // Threads: that of the calls; cause_told_by() from any, answer() from the control thread.
 // Units: nanoseconds of CLOCK_MONOTONIC.
-// Errors: check() says why a call cannot go on, and cause() whom it is about.
+// Errors: check() says why a call cannot go on, and cause() which rank is the cause.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +40,20 @@
 namespace tutti::diagnosis {
 
 /// Lanes of the notes beside the messages of streams (transport::Note).
-inline constexpr uint32_t kControlLane = ~0u;   // whom a rank waits for, what it is in
-inline constexpr uint32_t kNewsLane = ~0u - 1;  // diagnosis::PeerWatch: who is gone
-inline constexpr uint32_t kAskLane = ~0u - 2;   // what are you in?
-inline constexpr uint32_t kCallLane = ~0u - 3;  // what the call is that a rank waits in
+inline constexpr uint32_t kControlLane = ~0u;   // which peer a rank waits for, in which call
+inline constexpr uint32_t kNewsLane = ~0u - 1;  // diagnosis::PeerWatch: a rank is gone
+inline constexpr uint32_t kAskLane = ~0u - 2;   // a question: in which call are you?
+inline constexpr uint32_t kCallLane = ~0u - 3;  // the description of the call in which a rank waits
 inline constexpr uint32_t kLastLane = ~0u - 4;  // diagnosis::PeerWatch: this rank has given up
 
-/// Where a call stands that waits for long.
+/// How far a call has come that has waited for long.
 struct LongWait {
   const char* what = "";   // for messages: "all_reduce"
   uint32_t signature = 1;  // 0 for send and receive only, which not all ranks take part in
   uint64_t deadline_ns = ~uint64_t{0};
   uint32_t number = 0;     // of the call
   uint32_t transfers = 0;  // so far: send and receive have no number
-  uint32_t peer = 0;       // that it waits for
+  uint32_t peer = 0;       // the rank that it waits for
   uint32_t lane = 0;
   uint32_t step = 0;
 };
@@ -74,53 +85,55 @@ class Stall {
   }
   /// Why the wait should end: failures, mismatches, the deadline; OK if it should not.
   Status check(const LongWait& wait);
-  /// A message to or from `peer` follows, of a call that differs from the one before it if `runs`
-  /// does: so that the peer can say what this rank called.
+  /// Tells `peer` which call this rank makes, before a message of that call, so that the peer can
+  /// name both calls if they differ. It is told only when `runs` has changed: when the call is not
+  /// the same as the one before it.
   void announce_call(uint32_t peer, uint32_t number, uint32_t runs) {
     if (announced_[peer] != runs) [[unlikely]]
       announce_new_call(peer, number, runs);
   }
-  /// A wait that check() was told of has ended: who asks from now on hears nothing of it.
+  /// A wait that check() was told of has ended. A rank that asks from now on does not hear of it.
   void ended() { mine_.awake_ns->store(0, std::memory_order_release); }
-  /// The waiting rank's call and the peer's are different ones.
+  /// An error if the waiting rank and the peer have made different calls.
   Status compare_calls(const LongWait& wait, uint32_t peer);
   /// The cause of the last error, as far as it is known.
   const Cause& cause() const { return cause_; }
-  /// This rank gives up: says so to all ranks, and ends the group's epoch on its links, which stay.
-  /// A link is ended only if the peer could still write to memory of this rank's calls and does not
-  /// say in time that it will not: the words returned name those peers; mostly none.
+  /// This rank gives up: it tells all ranks, and ends the group's epoch on its links. The links
+  /// stay, except those to peers that could still write to the memory of this rank's calls and do
+  /// not confirm in time that they will not. The words returned name these peers; there are mostly
+  /// none.
   std::string leave(uint32_t number, const Loss& loss);
   /// Whether a peer waits for this rank in a call that this rank has not entered. From any thread.
   bool is_awaited() const;
-  /// Why `peer` on another host gave up; not known if it has said nothing.
+  /// The reason that `peer`, a rank of another host, gave for giving up; not known if it gave none.
   Cause cause_told_by(uint32_t peer) const;
-  /// Writes all that is known of the peer of `exchange` into it.
+  /// Writes into `exchange` all that is known of its peer.
   void describe_peer(trace::ExchangeState& exchange) const;
-  /// From the control thread: tells those who wait for this rank what it is in, if it does not
-  /// itself.
+  /// From the control thread: tells the ranks that wait for this one which call it is in. A rank
+  /// that waits tells them itself, in the thread of its call.
   void answer();
-  /// From the control thread: tells `peer`, which asked.
+  /// From the control thread: answers the question of `peer`.
   void answer(uint32_t peer);
 
  private:
   /// All that is known of another rank.
   struct Situation {
     bool known = false;
-    uint32_t number = 0;   // of the call it is in, or was in last
-    uint32_t peer = 0;     // whom it waits for, when it was seen
-    uint64_t seen_ns = 0;  // waiting; 0: it does not
-    uint64_t told_ns = 0;  // when it last said anything by a note
-    Cause cause;           // it gave up because of that
+    uint32_t number = 0;   // of its present or last call
+    uint32_t peer = 0;     // the rank that it waited for when it was last seen
+    uint64_t seen_ns = 0;  // when it was last seen waiting; 0: it does not wait
+    uint64_t told_ns = 0;  // when its last note came
+    Cause cause;           // of giving up, if it has
   };
-  /// Where following who waits for whom ended.
+  /// The end of the chain of ranks that wait for each other.
   struct Trail {
     uint32_t culprit = 0;
-    bool open = false;  // it may still say that it waits, too
+    bool open = false;  // the rank may still answer that it waits, too
   };
   struct Heard {
     uint64_t serial = 0;
     uint64_t at_ns = 0;
-    uint64_t asked_ns = 0;  // when it was
+    uint64_t asked_ns = 0;  // when this rank asked it
     transport::Note note;
   };
 
@@ -160,19 +173,19 @@ class Stall {
   bool has_streams_ = false;
   std::vector<uint32_t> far_signatures_;  // of the last calls, for peers that are behind
   std::vector<Heard> heard_;              // by rank
-  std::vector<uint32_t> announced_;       // by rank: which of this rank's calls it knows
+  std::vector<uint32_t> announced_;       // by rank: the call of this rank that it was told last
   std::vector<uint64_t> answered_;        // by rank: notes so far; of the control thread
 
   std::mutex leave_mutex_;
-  bool left_ = false;  // under leave_mutex_: what was told last stands
+  bool left_ = false;  // under leave_mutex_: this rank has given up, and tells nothing more
 
-  std::optional<uint64_t> episode_;  // the call and transfer the times below belong to
+  std::optional<uint64_t> episode_;  // the call and transfer that the times below belong to
   uint64_t since_ns_ = 0;
   uint64_t told_ns_ = 0;
-  uint32_t told_call_ = 0;  // the last one that other hosts know what it is
+  uint32_t told_call_ = 0;  // the last call whose description other hosts have
   uint64_t heard_ns_ = 0;
   uint64_t reported_ns_ = 0;
-  uint64_t inquiry_ns_ = 0;     // since when this rank asks who is to blame; 0: it need not know
+  uint64_t inquiry_ns_ = 0;     // since when this rank looks for the culprit; 0: it does not
   uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
   Cause cause_;
 };

@@ -1,4 +1,5 @@
-// diagnosis::Stall: who is it that all wait for?
+// The part of diagnosis::Stall that finds the culprit: the rank for which all others wait in the
+// end.
 #include <algorithm>
 #include <vector>
 
@@ -48,7 +49,7 @@ void Stall::describe_peer(trace::ExchangeState& exchange) const {
   exchange.blame = static_cast<uint32_t>(situation.cause.rank);
 }
 
-// The last word of a peer stands: without this rank it does not come out of that call.
+// The last thing that a peer said still holds: it cannot leave that call without this rank.
 bool Stall::is_awaited() const {
   const uint32_t own = high(mine_.call->load(std::memory_order_acquire));
   for (const Contact& peer : contacts_) {
@@ -71,29 +72,30 @@ bool Stall::is_awaited() const {
   return false;
 }
 
-/// A short deadline leaves less time to be seen waiting.
+/// After how much silence a rank counts as not waiting; less where the deadline is short.
 uint64_t Stall::silence_ns(uint64_t now_ns) const {
   return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
 }
 
-// The word of a rank that has spoken since this one asks stands until the answer is found.
+// The word of a rank that has spoken since the questions began counts until they end.
 bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
   if (situation.seen_ns == 0) return false;
   const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
   return told || situation.seen_ns + silence_ns(now_ns) >= now_ns;
 }
 
-// A rank of another host that is not seen waiting may not know that it should say so, since it is
-// not connected with this one.
+// A rank of another host may wait unseen, because it is not connected with this rank and sends it
+// no notes. It is not to blame before it has had time to answer a question.
 bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
   if (contacts_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
   const Heard& heard = heard_[rank];
-  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it did
+  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it has answered
   return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
 }
 
-// Follows who waits for whom, from this rank on. In a circle nobody is to blame more than another,
-// but a rank that was stopped while it waited may close one: it is the one not seen for longest.
+// Follows the chain of waiting ranks, beginning with this one. If the chain closes to a circle, the
+// culprit is the rank of it that was not seen for longest: it may have been stopped while it
+// waited.
 Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   const auto self = static_cast<uint32_t>(options_.rank);
   std::vector<bool> visited(contacts_.size(), false);
@@ -113,7 +115,7 @@ Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   return {oldest, false};
 }
 
-// Asks the last of the chain, once.
+// Asks the rank at the end of the chain, once.
 Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
   if (inquiry_ns_ == 0) inquiry_ns_ = now_ns;
   const Trail trail = find_culprit(wait, now_ns);
@@ -121,12 +123,12 @@ Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
   heard_[trail.culprit].asked_ns = now_ns;
   transport::Note question;
   question.small[0] = wait.number;
-  contacts_[trail.culprit].link->probe();  // one that has left in good order is no loss
+  contacts_[trail.culprit].link->probe();  // if the rank has left in good order, that is no loss
   contacts_[trail.culprit].stream->tell(channel(kAskLane), question);
   return trail;
 }
 
-/// "; ranks 0-4 wait for it". Nothing where nobody does any more: all others may have given up.
+/// "; ranks 0-4 wait for it". Empty if no rank waits for it any more.
 std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
   std::vector<int> ranks;
   for (uint32_t rank = 0; rank < contacts_.size(); ++rank) {

@@ -1,4 +1,4 @@
-// The words of diagnosis::Stall: what its notes hold, and how a call reads in a message.
+// The contents of the notes of diagnosis::Stall, and how its messages name a call.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace tutti::diagnosis {
 
-// A rank that has not been seen waiting for so long does something else.
+// A rank that has not been seen waiting for this time does something else.
 inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 
 // Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
-// kWaits is said by the call, which knows its signature; kAnswers and kElsewhere by the control
-// thread.
+// The thread of a call sends kWaits, with the call's signature; the control thread sends kAnswers
+// and kElsewhere, which have none.
 enum class NoteKind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
-// Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
+// Note::small[0] on the lane of news; large[0] has the word of the Loss, as the arenas have it.
 enum class NewsKind : uint32_t { kLost = 1, kLeaves = 2 };
 
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
@@ -38,7 +38,7 @@ inline transport::Note news_of(const Loss& loss) {
   return note;
 }
 
-/// Not known if it says nothing of the kind.
+/// Not known if the note does not say that its sender gave up.
 inline Cause cause_in(const transport::Note& note, size_t ranks) {
   const auto loss =
       kind_of(note) == NoteKind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
@@ -53,8 +53,7 @@ inline std::string seconds(uint64_t duration_ns) {
 
 inline std::string call_text(uint32_t number) { return "call " + std::to_string(number); }
 
-// Only calls of the whole group have numbers that all ranks know; the last one's is not that of a
-// send.
+// Only calls of the whole group have numbers that all ranks know; a send or receive has none.
 inline bool is_collective(const LongWait& wait) { return wait.signature != 0; }
 
 }  // namespace tutti::diagnosis
