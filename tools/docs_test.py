@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pages lead somewhere: every relative link of a page names a file and a headline that exist, every page of
-docs/ that a source file names exists, every decision that is named by its number has a section, and no raw rounds of
-measurements are tracked."""
+docs/ that a source file names exists, every decision that is named by its number has a section, every quote is in its
+file, and no raw rounds of measurements are tracked."""
 
 import os
 import re
@@ -14,6 +14,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"\bdocs/[\w./-]+\.md\b(?:#[\w-]+)?")
 NUMBERED = re.compile(r"\b[Dd]ecisions?\s+\[?(\d{4})\b")
 DECISIONS = "docs/decisions/"
+QUOTE = re.compile(r"^<!-- quote: (\S+) -->\n\n((?:    .*\n|\n(?=    ))+)", re.MULTILINE)
+QUOTES = "<!-- quote:"
 SOURCES = (".h", ".cc", ".py", ".cmake", ".txt")
 MEASUREMENTS = "docs/measurements/"
 MOST_BYTES = 150 * 1024
@@ -72,11 +74,28 @@ def wrong_decisions(root, names):
                 yield f"{name}: there is no decision {number}"
 
 
+def wrong_quotes(root, name):
+    """A quote is a block behind a remark that names its file; it has the lines of the file, indented as one likes."""
+    text = read(root, name)
+    quotes = QUOTE.findall(text)
+    if len(quotes) != text.count(QUOTES):
+        yield f"{name}: a remark of a quote without a block behind it"
+    for file, block in quotes:
+        if not os.path.exists(os.path.join(root, file)):
+            yield f"{name}: there is no {file}"
+            continue
+        wanted = [line.strip() for line in block.strip().splitlines()]
+        lines = [line.strip() for line in read(root, file).splitlines()]
+        if not any(lines[at:at + len(wanted)] == wanted for at in range(len(lines))):
+            yield f"{name}: {file} has no such lines: {wanted[0]}"
+
+
 def findings(root):
     names = tracked(root)
     for name in names:
         if name.endswith(".md"):
             yield from dead_links(root, name)
+            yield from wrong_quotes(root, name)
         if name.endswith(SOURCES) and not name.endswith("docs_test.py"):
             for page in sorted(set(NAMED.findall(read(root, name)))):
                 yield from dead_place(root, name, *page.partition("#")[::2])
@@ -134,6 +153,17 @@ class Check(unittest.TestCase):
         self.write("docs/decisions/calls.md", "## 0001\n")
         self.write("docs/decisions/windows.md", "## 0001\n")
         self.assertEqual(list(findings(self.root)), ["docs/decisions/: two sections are called 0001"])
+
+    def test_a_quote(self):
+        self.write("src/a.cc", "int f() {\n  one();\n\n  two();\n}\n")
+        self.write("b.md", "<!-- quote: src/a.cc -->\n\n    one();\n\n    two();\n\nText.\n")
+        self.assertEqual(list(findings(self.root)), [])
+        self.write("src/a.cc", "int f() {\n  one();\n  two();\n}\n")
+        self.assertEqual(list(findings(self.root)), ["b.md: src/a.cc has no such lines: one();"])
+        self.write("b.md", "<!-- quote: src/b.cc -->\n\n    one();\n")
+        self.assertEqual(list(findings(self.root)), ["b.md: there is no src/b.cc"])
+        self.write("b.md", "<!-- quote: src/a.cc -->\n\nNothing.\n")
+        self.assertEqual(list(findings(self.root)), ["b.md: a remark of a quote without a block behind it"])
 
     def test_raw_rounds(self):
         self.write("docs/measurements/all_reduce-2.csv", "1\n")

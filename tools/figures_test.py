@@ -41,7 +41,7 @@ class Figures(unittest.TestCase):
     def test_comments_pages_and_tests(self):
         self.write("src/a/b.h", "// A rank that waits, and whom it waits for.\nint who;\n")
         self.write("src/a/b_test.cc", "// Who is counted.\n")
-        self.write("docs/c.md", "Who waits?\n\nNobody.\n")
+        self.write("docs/" + "c.md", "Who waits?\n\nNobody.\n")
         self.write("tools/d.py", '"""Whose it is."""\nwhom = 1  # who\n')
         code, pages = load().count(self.root)
         one = code["src/a"]

@@ -23,6 +23,15 @@ def example(name, *arguments, status=0):
     return run(os.path.join(BIN, "examples", name), *arguments, status=status)
 
 
+def tour_of_streams(**variables):
+    """On the software device, which is a driver of CUDA without a board."""
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(os.path.dirname(BIN), "lib", "software_device"),
+                       **variables)
+    done = subprocess.run([os.path.join(BIN, "examples", "tour_stream"), "--ranks", "2"], env=environment,
+                          capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
 def timeline(*arguments, status=0):
     return run(os.path.join(BIN, "tutti"), "timeline", *arguments, status=status)
 
@@ -31,6 +40,26 @@ def generators():
     """The names that the usage of `tutti timeline` lists."""
     lines = timeline("--help").stdout.splitlines()
     return [line.split()[0] for line in lines if line.startswith("  ")]
+
+
+class Tours(unittest.TestCase):
+    """The programs that docs/internals/tour.md quotes say what the page says of them."""
+
+    def test_a_small_call_is_compiled_and_a_long_one_has_slices(self):
+        small, long = example("tour_host", "--ranks", "2").stdout.splitlines()
+        self.assertIn("4 bytes: 3,", small)
+        self.assertIn("superinstructions", small)
+        self.assertIn("4 MiB: 3,", long)
+        self.assertRegex(long, r"\b\d+ slices\b")
+
+    def test_calls_on_both_kinds_of_streams(self):
+        status, lines, errors = tour_of_streams()
+        self.assertEqual((status, lines), (0, ["HOST stream: 3", "CUDA stream: 3"]), errors)
+        self.assertNotIn("goes by the host", errors)
+
+    def test_without_a_device_the_tour_says_so(self):
+        status, lines, errors = tour_of_streams(SOFTDEV_DEVICES="0")
+        self.assertEqual((status, lines[1]), (0, "CUDA stream: none, there is no device"), errors)
 
 
 class Examples(unittest.TestCase):
