@@ -66,6 +66,7 @@ struct DeviceCounts {
   uint64_t host_functions = 0;
   uint64_t copied_bytes = 0, crossing_bytes = 0;  // of copies; of those that cross
   uint64_t folded_bytes = 0, fetched_bytes = 0;   // of kernels' sources; of those on other devices
+  uint64_t pushed_bytes = 0;                      // by kernels, to all peers, as messages have them
   uint32_t most_ctas = 0;                         // of a kernel: thread blocks
   uint32_t streams = 1;                           // that run beside each other
 };
