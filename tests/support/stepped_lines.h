@@ -23,12 +23,12 @@ class SteppedLines {
  public:
   explicit SteppedLines(Pause& pause) : pause_(pause) {}
 
-  engines::cuda::Line load_line(uint64_t address) {
-    engines::cuda::Line line;
+  engines::cuda::FusedLine load_line(uint64_t address) {
+    engines::cuda::FusedLine line;
     for (uint32_t i = 0; i < 2; ++i) line.half[i] = load_half(address + i * sizeof(uint64_t));
     return line;
   }
-  void store_line(uint64_t address, const engines::cuda::Line& line) {
+  void store_line(uint64_t address, const engines::cuda::FusedLine& line) {
     for (uint32_t i = 0; i < 2; ++i) store_half(address + i * sizeof(uint64_t), line.half[i]);
   }
   uint64_t load_word(uint64_t address) {

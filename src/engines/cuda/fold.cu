@@ -19,15 +19,15 @@ namespace {
 /// Of a device: what other devices store, and what they read, past all caches that are this one's
 /// alone. Of a vector each 8 bytes are one access.
 struct DeviceLines {
-  __device__ Line load_line(uint64_t address) const {
-    Line line;
+  __device__ FusedLine load_line(uint64_t address) const {
+    FusedLine line;
     asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
                  : "=l"(line.half[0]), "=l"(line.half[1])
                  : "l"(address)
                  : "memory");
     return line;
   }
-  __device__ void store_line(uint64_t address, const Line& line) const {
+  __device__ void store_line(uint64_t address, const FusedLine& line) const {
     asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(line.half[0]),
                  "l"(line.half[1])
                  : "memory");

@@ -99,13 +99,13 @@ void FusedMachine::find_channels() {
   receives_.assign(ranks, {});
   plan::each_exchange(*plan_->match, [&](const plan::Exchange& one) {
     if (one.near == nullptr) return;
-    Channel& channel = (one.sends ? sends_ : receives_)[one.peer];
+    FusedChannel& channel = (one.sends ? sends_ : receives_)[one.peer];
     for (uint32_t i = 0; i < one.blocks.size(); ++i) channel.blocks.push_back(one.near->slot + i);
     if (one.blocks.empty()) channel.tokens.push_back(one.near->cell);
   });
   places_ = 0;
-  for (std::vector<Channel>* const channels : {&sends_, &receives_}) {
-    for (Channel& one : *channels) {
+  for (std::vector<FusedChannel>* const channels : {&sends_, &receives_}) {
+    for (FusedChannel& one : *channels) {
       std::sort(one.blocks.begin(), one.blocks.end());
       places_ = std::max(places_, static_cast<uint32_t>(one.blocks.size() + one.tokens.size()));
     }
@@ -253,7 +253,7 @@ Answer FusedMachine::raise(const Position& at, uint64_t /*cell*/, uint64_t /*fla
   const uint32_t cell = plan_->ops[at.op].value;
   bool found = false;
   for (uint32_t peer = 0; peer < sends_.size(); ++peer) {
-    const Channel& channel = sends_[peer];
+    const FusedChannel& channel = sends_[peer];
     for (size_t i = 0; i < channel.tokens.size(); ++i) {
       if (channel.tokens[i] != cell) continue;
       const FusedStep step{.first = static_cast<uint16_t>(operands_), .targets = 1};
@@ -268,7 +268,7 @@ Answer FusedMachine::raise(const Position& at, uint64_t /*cell*/, uint64_t /*fla
 
 Answer FusedMachine::raised(const Position& at, uint32_t member, uint64_t /*cell*/,
                             uint64_t /*flag*/) {
-  const Channel& channel = receives_[member];
+  const FusedChannel& channel = receives_[member];
   for (size_t i = 0; i < channel.tokens.size(); ++i) {
     if (channel.tokens[i] != plan_->ops[at.op].value) continue;
     const FusedStep step{.first = static_cast<uint16_t>(operands_), .sources = 1};

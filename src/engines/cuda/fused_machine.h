@@ -97,7 +97,7 @@ class FusedMachine {
 
  private:
   /// A block, or a message without blocks, at its place among those of its two ranks.
-  struct Channel {
+  struct FusedChannel {
     std::vector<uint32_t> blocks;  // of the sender's frame; sorted
     std::vector<uint32_t> tokens;  // cells of the sender, in order
   };
@@ -125,10 +125,10 @@ class FusedMachine {
   const plan::Plan* plan_ = nullptr;
   uint64_t input_ = 0, output_ = 0;
   const types::Scalar* factor_ = nullptr;
-  std::vector<uint64_t> contributions_;    // by op: a bit for each source, of a scaled sum
-  std::vector<Channel> sends_, receives_;  // by peer
-  uint64_t stride_ = 0;                    // of the blocks of a frame
-  uint64_t place_bytes_ = 0;               // of the lines of one
+  std::vector<uint64_t> contributions_;         // by op: a bit for each source, of a scaled sum
+  std::vector<FusedChannel> sends_, receives_;  // by peer
+  uint64_t stride_ = 0;                         // of the blocks of a frame
+  uint64_t place_bytes_ = 0;                    // of the lines of one
   uint32_t places_ = 0;
   uint32_t operands_ = 0;
   uint64_t pushed_bytes_ = 0, folded_bytes_ = 0;

@@ -11,8 +11,8 @@
 //
 // `Memory` has the loads and stores (on a host each may be a point where the thread is held up):
 //
-//     Line load_line(address), void store_line(address, line)     // each half by itself is whole
-//     uint64_t load_word(address), void store_word(address, word) // acquire, release
+//     FusedLine load_line(address), void store_line(address, line)     // each half by itself is
+//     whole uint64_t load_word(address), void store_word(address, word) // acquire, release
 //     uint64_t now_ns()
 //     void missed()                                               // a look that found nothing
 //
@@ -26,7 +26,7 @@
 namespace tutti::engines::cuda {
 
 /// As it travels: in each half four bytes of the message and, above them, the number of the call.
-struct Line {
+struct FusedLine {
   uint64_t half[2] = {};
 };
 
@@ -100,7 +100,7 @@ class FusedThread {
   TUTTI_BOTH void clear_mailboxes(uint32_t number) {
     const uint64_t begin = program_.memory + FusedLayout::kMailboxes + parity_shift(number);
     for (uint64_t at = 0; at < program_.parity_bytes; at += kLineBytes) {
-      memory_.store_line(begin + at, Line{});
+      memory_.store_line(begin + at, FusedLine{});
     }
   }
 
@@ -212,7 +212,8 @@ class FusedThread {
         if (peer == 0) {
           values[u] = load_memory(address + line * kLinePayload, elements);
         } else {
-          const Line got = memory_.load_line(address + parity_shift(number_) + line * kLineBytes);
+          const FusedLine got =
+              memory_.load_line(address + parity_shift(number_) + line * kLineBytes);
           if (!has_come(got)) {
             late = peer - 1;
             continue;
@@ -226,7 +227,7 @@ class FusedThread {
     }
   }
 
-  TUTTI_BOTH bool has_come(const Line& line) const {
+  TUTTI_BOTH bool has_come(const FusedLine& line) const {
     const bool first = static_cast<uint32_t>(line.half[0] >> 32) == number_;
     const bool second = static_cast<uint32_t>(line.half[1] >> 32) == number_;
     return first && (second || !Rules::looks_at_both);
