@@ -40,6 +40,9 @@ class Arrows(unittest.TestCase):
     def test_a_folder_too_few(self):
         self.assertIn("the table lacks 'src/group'", self.findings("| `src/group` |", "| src/group |"))
 
+    def test_a_page_that_grows(self):
+        self.assertIn("at most 250", self.findings("## Where to read on", "\n" * 100 + "## Where to read on")[0])
+
     def test_a_page_without_a_table(self):
         self.assertTrue(list(pages.check_arrows("# Architecture\n")))
 

@@ -7,6 +7,7 @@ from tidy_checks.finding import Finding
 
 ARCHITECTURE = "docs/architecture.md"
 GLOSSARY = "docs/glossary.md"
+_MOST_LINES = 250  # of the architecture: it is read in one go
 _MOST_WORDS = 80
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 _ROW = re.compile(r"^\| `([\w./]+)` \|.*\| ([^|]*) \|$")
@@ -27,6 +28,8 @@ def _targets(text, above):
 def check_arrows(text):
     """Whether the table of folders says what layers.py says."""
     lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        yield Finding("pages", ARCHITECTURE, 1, f"{len(lines)} lines, at most {_MOST_LINES}: a subject has a page in docs/internals")
     begin = _line_of(lines, "## Folders and arrows")
     above = []
     for number, line in enumerate(lines[begin:], begin + 1):
