@@ -27,7 +27,7 @@ constexpr int kOwnBatches = kMicroBatches / (kShards * kReplicas);
 
 int all_parameters() {
   int all = 0;
-  for (const LayerShape& shape : kLayers) all += shape.parameters();
+  for (const LayerShape& shape : kLayers.shapes) all += shape.parameters();
   return all;
 }
 
@@ -84,7 +84,7 @@ class Trainer {
       begin(batch, step, rank_ * kOwnBatches + i);
       std::vector<const float*> layers;
       const float* place = parameters_.data();
-      for (const LayerShape& shape : kLayers) {
+      for (const LayerShape& shape : kLayers.shapes) {
         layers.push_back(place);
         place += shape.parameters();
       }

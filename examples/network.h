@@ -27,8 +27,17 @@ struct LayerShape {
     return weights() + outputs;
   }  // the weights, row by row, then the biases
 };
-constexpr LayerShape kLayers[] = {{16, 64}, {64, 64}, {64, 64}, {64, 1}};
 constexpr int kLayerCount = 4;
+struct Layers {
+  LayerShape shapes[kLayerCount];
+  constexpr const LayerShape& operator[](int layer) const { return shapes[layer]; }
+};
+
+constexpr Layers layers_of(int width) {
+  return {{{16, width}, {width, width}, {width, width}, {width, 1}}};
+}
+/// Of the network that the functions below are about, if nothing else is said.
+constexpr Layers kLayers = layers_of(64);
 
 using Values = std::vector<float>;
 
@@ -45,8 +54,8 @@ class Dice {
   uint64_t state_;
 };
 
-inline Values initial_parameters(int layer) {
-  const LayerShape& shape = kLayers[layer];
+inline Values initial_parameters(int layer, const Layers& layers = kLayers) {
+  const LayerShape& shape = layers[layer];
   Dice dice(static_cast<uint64_t>(layer) + 1);
   Values parameters(static_cast<size_t>(shape.parameters()), 0.0f);
   for (int i = 0; i < shape.weights(); ++i) {
@@ -70,8 +79,9 @@ inline void begin(MicroBatch& batch, int step, int number) {
   for (float& x : batch.activations[0]) x = dice.next();
 }
 
-inline void forward(MicroBatch& batch, int layer, const float* parameters) {
-  const LayerShape& shape = kLayers[layer];
+inline void forward(MicroBatch& batch, int layer, const float* parameters,
+                    const Layers& layers = kLayers) {
+  const LayerShape& shape = layers[layer];
   const float* in = batch.activations[layer].data();
   Values& out = batch.activations[layer + 1];
   out.resize(static_cast<size_t>(kSamples * shape.outputs));
@@ -102,8 +112,9 @@ inline void measure(MicroBatch& batch) {
   }
 }
 
-inline void backward(MicroBatch& batch, int layer, const float* parameters) {
-  const LayerShape& shape = kLayers[layer];
+inline void backward(MicroBatch& batch, int layer, const float* parameters,
+                     const Layers& layers = kLayers) {
+  const LayerShape& shape = layers[layer];
   const float* in = batch.activations[layer].data();
   const Values& out = batch.activations[layer + 1];
   Values& gradient = batch.gradients[layer];
@@ -134,9 +145,10 @@ void fold_tree(int count, const Add& add) {
   }
 }
 
-inline void step_parameters(float* parameters, const float* gradient, size_t count) {
+inline void step_parameters(float* parameters, const float* gradient, size_t count,
+                            float rate = kRate) {
   for (size_t i = 0; i < count; ++i) {
-    parameters[i] -= kRate * gradient[i] / (kMicroBatches * kSamples);
+    parameters[i] -= rate * gradient[i] / (kMicroBatches * kSamples);
   }
 }
 

@@ -87,23 +87,26 @@ inline int run_forked(int ranks, const std::function<void(tuttiComm_t)>& body,
   return failed != 0;
 }
 
-inline int run_example(int argc, char** argv, const std::function<void(tuttiComm_t)>& body) {
-  if (argc == 3 && std::string(argv[1]) == "--ranks") {
-    const int ranks = std::atoi(argv[2]);
-    if (ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8) return run_forked(ranks, body);
-    std::fprintf(stderr, "--ranks %s: give 1, 2, 4 or 8\n", argv[2]);
-    return 2;
-  }
-  if (argc != 1) {
-    std::fprintf(stderr, "usage: %s [--ranks N]   (without it: under a launcher)\n", argv[0]);
-    return 2;
-  }
+/// As so many processes of its own, or, of 0 ranks, as the rank that a launcher says.
+inline int run_ranks(int ranks, const std::function<void(tuttiComm_t)>& body) {
+  if (ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8) return run_forked(ranks, body);
+  if (ranks != 0) return std::fprintf(stderr, "--ranks %d: give 1, 2, 4 or 8\n", ranks), 2;
   const auto launched = [] {
     tuttiComm_t comm = nullptr;
     expect(tuttiCommInitLaunched(&comm, nullptr), "tuttiCommInitLaunched");
     return comm;
   };
   return run_rank(launched, body);
+}
+
+inline int run_example(int argc, char** argv, const std::function<void(tuttiComm_t)>& body) {
+  if (argc == 3 && std::string(argv[1]) == "--ranks") {
+    const int ranks = std::atoi(argv[2]);
+    return run_ranks(ranks == 0 ? -1 : ranks, body);
+  }
+  if (argc == 1) return run_ranks(0, body);
+  std::fprintf(stderr, "usage: %s [--ranks N]   (without it: under a launcher)\n", argv[0]);
+  return 2;
 }
 
 }  // namespace examples

@@ -137,11 +137,15 @@ std::string explanation(const Communicator& communicator, const Operation& opera
   const size_t longest =
       uneven_block(operation.count * static_cast<size_t>(ranks), ranks - 1, ranks);
   const size_t count = traits.has(Trait::kUneven) ? longest : operation.count;
+  return explanation(communicator, traits.name, count, operation.type);
+}
+
+std::string explanation(const Communicator& communicator, const char* call, size_t count,
+                        tuttiDataType_t type) {
   std::string text(4096, '\0');
   size_t needed = 0;
   const auto ask = [&] {
-    return tuttiExplain(communicator.comm(), traits.name, count, operation.type, text.data(),
-                        text.size(), &needed);
+    return tuttiExplain(communicator.comm(), call, count, type, text.data(), text.size(), &needed);
   };
   tuttiResult_t result = ask();
   if (result == tuttiInvalidArgument && needed > text.size()) {

@@ -93,5 +93,8 @@ tuttiResult_t enqueue(const Operation& operation, const void* send, void* recv,
 
 /// tuttiExplain's text for a call.
 std::string explanation(const Communicator& communicator, const Operation& operation);
+/// The same for a call by its name: "send", "put".
+std::string explanation(const Communicator& communicator, const char* call, size_t count,
+                        tuttiDataType_t type);
 
 }  // namespace tutti::perf

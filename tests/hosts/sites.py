@@ -12,7 +12,9 @@ what rank 0 says and what the links between the sites carried. It needs what hos
 import argparse
 import contextlib
 import json
+import pathlib
 import re
+import subprocess
 import sys
 import time
 
@@ -21,6 +23,7 @@ import job
 
 LATENCY_US = {"wan": 1000, "site": 50, "host": 1}
 NOT_HERE = 77  # the exit status where there can be no such network
+DELAYED_SWITCH = pathlib.Path(__file__).resolve().parent / "delayed_switch.py"
 HOST_GBIT_PER_S = 10  # what a veth pair carries, about
 
 
@@ -81,14 +84,16 @@ class Site(hosts.Network):
 
 class Sites:
     """A context. `shape`: how many hosts each site has. Rates are of each direction of a link, of
-    hosts' and of sites'. `wan`: in their place what tc's netem does to what comes to a site, such
-    as "delay 20ms"."""
+    hosts' and of sites'. `wan_delay_ms`: what comes to a site comes so much later. `wan`: in place of
+    the last two what tc's netem does to what comes to a site, such as "delay 20ms"."""
 
-    def __init__(self, shape, host_rate=None, wan_rate=None, wan=None):
+    def __init__(self, shape, host_rate=None, wan_rate=None, wan=None, wan_delay_ms=None):
         self.shape = shape
         self._host_rate = host_rate
         self._wan_rate = wan_rate
         self._netem = wan
+        self._delay_ms = wan_delay_ms
+        self._delayed = None
         self.sites = []
 
     def __enter__(self):
@@ -101,11 +106,25 @@ class Sites:
                 for host in range(1, size + 1):
                     site.add(f"site{number}-host{host}", rate=self._host_rate)
                 self._join(site)
+            if self._delay_ms is not None:
+                self._delay()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_):
         self._stack.close()
+        if self._delayed is not None:  # it has ended with the space that it was in
+            self._delayed.communicate()
+
+    def _delay(self):
+        """By a switch of ours in place of the kernel's."""
+        ports = [f"site{site.number}" for site in self.sites]
+        self._wan.ip(*(f"link set {port} nomaster" for port in ports))
+        self._delayed = subprocess.Popen(
+            self._wan.entering(sys.executable, DELAYED_SWITCH, self._delay_ms, *ports), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if self._delayed.stdout.readline() != "ready\n":
+            raise hosts.Unavailable(f"delayed_switch.py: {self._delayed.communicate()[1].strip()}")
 
     def _join(self, site):
         port = f"site{site.number}"
@@ -141,7 +160,7 @@ class Sites:
 
     def describe(self, counts):
         """A cluster file of a job with so many ranks on each host; returns its path."""
-        one_way_us = delay_us(self._netem)
+        one_way_us = delay_us(self._netem) if self._delay_ms is None else self._delay_ms * 1e3
         latency_us = {**LATENCY_US, **({} if one_way_us is None else {"wan": one_way_us})}
         counts = iter(counts)
         host_rate = HOST_GBIT_PER_S if self._host_rate is None else gigabits(self._host_rate)
@@ -175,10 +194,14 @@ def parse_options():
     wan.add_argument("--wan-rate", metavar="RATE", help="of each site's link to the others")
     wan.add_argument("--wan", metavar="NETEM", help="in its place: what tc's netem does there, such"
                      " as 'delay 20ms'; the kernel may not have it (rxe-vm's has)")
+    add("--wan-delay", type=float, metavar="MS", help="what comes to a site comes so many milliseconds"
+        " later, by a switch that needs no netem; also with --wan-rate")
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the ranks")
     add("--timeout", type=float, default=600, help="in seconds")
     add("command", nargs="+")
     options = parser.parse_args()
+    if options.wan is not None and options.wan_delay is not None:
+        parser.error("--wan-delay: let --wan say the delay")
     for rate in (options.host_rate, options.wan_rate):
         if rate is not None:
             try:
@@ -194,7 +217,8 @@ def parse_options():
 
 def run(options):
     """The greatest exit status of a rank."""
-    network = Sites(options.sites, options.host_rate, options.wan_rate, options.wan)
+    network = Sites(options.sites, options.host_rate, options.wan_rate, options.wan,
+                    options.wan_delay)
     with network:
         common = {"TUTTI_TOPOLOGY": network.describe(options.counts),
                   **dict(text.partition("=")[::2] for text in options.env)}

@@ -174,6 +174,27 @@ class Traffic(OnSites):
         self.assertEqual(len(self.compare(counts, less, measured, "all_reduce")), 4)
 
 
+class Delays(OnSites):
+    """By a switch that holds frames: no call can be faster than light, and none is damaged on the way."""
+
+    DELAY_MS = 15
+
+    def test_calls_take_a_delay_at_least(self):
+        network = self.enterContext(sites.Sites([2, 1], wan_rate="200mbit", wan_delay_ms=self.DELAY_MS))
+        counts = [1, 2, 1]
+        self.cluster = network.describe(counts)
+        self.job = Job(network, counts)
+        results = network.folder / "results.json"
+        said = self.perf("all_reduce", "--bytes-list", "8,1M", "-n", "2", "-w", "1", "--json", results)
+        self.assertIn("# Out of bounds values : 0 OK", said)
+        rows = json.loads(results.read_text(encoding="utf-8"))["results"]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertGreaterEqual(float(row["out_of_place"]["time"]), self.DELAY_MS * 1000)
+        levels = json.loads(pathlib.Path(self.cluster).read_text(encoding="utf-8"))["levels"]
+        self.assertEqual(levels[0]["latency_us"], self.DELAY_MS * 1000)
+
+
 class Failures(OnSites):
     def test_a_site_that_is_cut_off_is_named(self):
         counts = [1, 2, 1, 2, 1]

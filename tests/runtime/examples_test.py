@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,19 @@ class Examples(unittest.TestCase):
         self.assertAlmostEqual(dense_bytes / rows["Streaming DiLoCo"][-1][1], 20 * 8, delta=5)
         self.assertGreater(dense_bytes / rows["SparseLoCo"][-1][1], 20 * 32)
         self.assertIn("two sites need 2, 4 or 8 ranks", example("two_sites", "--ranks", "1", status=1).stderr)
+
+    def test_two_sites_have_options(self):
+        said = example("two_sites", "--ranks", "2", "--width", "32", "--steps", "20", "--shown", "20", "--rate", "0.01",
+                       "--wire", "network:int8_block").stdout
+        ways = ["every step", "every step, encoded", "DiLoCo", "Streaming DiLoCo", "SparseLoCo"]
+        self.assertEqual([re.split(r" +step +\d+ ", line)[0] for line in said.splitlines()], ways)
+        exact, encoded = (int(line.split()[-1]) for line in said.splitlines()[:2])
+        parameters = 16 * 32 + 32 + 2 * (32 * 32 + 32) + 32 + 1
+        self.assertEqual(exact, 20 * parameters * 4)
+        self.assertAlmostEqual(encoded / exact, 0.254, delta=0.001)
+        for wrong, words in ((["--width", "0"], "--width 0: give a number above 0"), (["--steps", "many"], "--steps many"),
+                             (["--colour", "red"], "there is no option --colour"), (["--rate"], "--rate has no value")):
+            self.assertIn(words, example("two_sites", *wrong, status=2).stderr)
 
     def test_a_killed_rank_changes_no_bit_of_an_elastic_training(self):
         def rows(*arguments):
