@@ -354,8 +354,9 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes which algorithm a call would run, its predicted cost, and why each other candidate lost,
- * as a text that ends with a NUL. `collective` is a name like "all_reduce", "all_to_all_v" or
- * "send"; `count` is the count of the call, or the longest share where each rank has a count of its
+ * as a text that ends with a NUL. `collective` is a name like "all_reduce", "all_to_all_v", "send",
+ * "put", "get" or "signal"; a call of two ranks is one with the next rank. `count` is the count of
+ * the call (of put and get: of elements), or the longest share where each rank has a count of its
  * own. *needed becomes the size of the text in bytes; if `bytes` is less, the call is
  * tuttiInvalidArgument. It waits for queued operations. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,

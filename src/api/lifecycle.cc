@@ -8,8 +8,7 @@
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/base/clock.h"
-#include "src/operation/collective_operation.h"
-#include "src/operation/transfer_operation.h"
+#include "src/operation/kinds.h"
 
 namespace tutti::api {
 namespace {
@@ -205,59 +204,6 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   }
 }
 
-struct Named {
-  schedule::Collective collective = schedule::Collective::kBarrier;
-  bool has_counts = false;
-  bool is_send = false, is_receive = false;  // then there is no collective
-};
-
-Result<Named> collective_named(const char* name) {
-  const bool is_send = name != nullptr && std::strcmp(name, "send") == 0;
-  const bool is_receive = name != nullptr && std::strcmp(name, "recv") == 0;
-  if (is_send || is_receive) return Named{.is_send = is_send, .is_receive = is_receive};
-  for (int i = 0; name != nullptr && i < schedule::kCollectives; ++i) {
-    const auto collective = static_cast<schedule::Collective>(i);
-    if (std::strcmp(schedule::name_of(collective), name) == 0)
-      return Named{.collective = collective};
-    const char* with_counts = comm::vector_name_of(collective);
-    if (*name != '\0' && std::strcmp(with_counts, name) == 0)
-      return Named{.collective = collective, .has_counts = true};
-  }
-  return Status::invalid_argument("tuttiExplain: no such collective");
-}
-
-// A v-collective is asked for with equal shares, of which its choice depends on the longest only.
-std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types::DataType type) {
-  if (named.is_send || named.is_receive) {
-    comm::Communicator& communicator = *comm->communicator;
-    exec::Transfer transfer;  // with the next rank, if there is one
-    transfer.peer = static_cast<uint32_t>((communicator.rank() + 1) % communicator.ranks());
-    transfer.is_send = named.is_send;
-    transfer.bytes = count * types::size_of(type);
-    transfer.type = type;
-    return operation::TransferOperation(communicator, transfer, nullptr).explain();
-  }
-  comm::Request request;
-  request.collective = named.collective;
-  request.type = type;
-  // Addresses nobody follows: neither in place nor registered.
-  static constexpr char kSend = 0, kRecv = 0;
-  request.send = &kSend;
-  request.recv = const_cast<char*>(&kRecv);
-  request.count = count;
-  comm::Communicator& communicator = *comm->communicator;
-  if (!named.has_counts) {
-    return operation::CollectiveOperation(communicator, request).explain();
-  }
-  const std::vector<uint64_t> shares(static_cast<size_t>(communicator.ranks()), count);
-  const schedule::Traits& traits = schedule::traits_of(named.collective);
-  comm::CountView view{.ranks = static_cast<uint32_t>(shares.size())};
-  if (traits.input.parts) view.send_counts = shares.data();
-  if (traits.output.parts) view.recv_counts = shares.data();
-  request.counts = &view;
-  return operation::CollectiveOperation(communicator, request).explain();
-}
-
 Status copy_out(const std::string& answer, char* text, size_t bytes, size_t* needed) {
   if (needed != nullptr) *needed = answer.size() + 1;
   if (text == nullptr || bytes < answer.size() + 1) {
@@ -364,8 +310,6 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
     if (tutti::Status status = tutti::api::check_handle(comm); !status.ok()) {
       return report(comm, status);
     }
-    const auto named = tutti::api::collective_named(collective);
-    if (!named.ok()) return report(comm, named.status());
     const int number = tutti::api::number_of(type);
     if (number < 0 || number >= tutti::types::kDataTypes) {
       return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
@@ -375,8 +319,13 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
     if (tutti::Status status = tutti::api::drain(*comm->communicator); !status.ok()) {
       return report(comm, status);
     }
-    const std::string answer = tutti::api::explain(comm, named.value(), count, element);
-    return report(comm, tutti::api::copy_out(answer, text, bytes, needed));
+    const tutti::Result<std::string> answer = tutti::operation::explain(
+        {comm->communicator.get(), collective == nullptr ? "" : collective, count, element});
+    if (!answer.ok()) {
+      return report(comm, tutti::Status::invalid_argument("tuttiExplain: " +
+                                                          std::string(answer.status().message())));
+    }
+    return report(comm, tutti::api::copy_out(answer.value(), text, bytes, needed));
   });
 }
 

@@ -1,8 +1,29 @@
 #include "src/operation/access_operation.h"
 
+#include <fmt/format.h>
+
 namespace tutti::operation {
 
 using Kind = comm::Access::Kind;
+
+std::vector<std::string> AccessOperation::names() {
+  std::vector<std::string> all;
+  for (int kind = 0; kind < comm::kAccessKinds; ++kind) {
+    all.emplace_back(comm::name_of(static_cast<Kind>(kind)));
+  }
+  return all;
+}
+
+std::string AccessOperation::answer(const Question& question) {
+  comm::Access access;
+  while (question.call != comm::name_of(access.kind)) {
+    access.kind = static_cast<Kind>((static_cast<int>(access.kind) + 1) % comm::kAccessKinds);
+  }
+  access.peer = question.next_rank();
+  const bool moves = access.kind == Kind::kPut || access.kind == Kind::kGet;
+  access.bytes = moves ? question.bytes() : 0;
+  return AccessOperation(*question.communicator, access).explain();
+}
 
 GroupPhase AccessOperation::phase(Runner) const {
   return access_.kind == Kind::kWaitSignal ? GroupPhase::kWait : GroupPhase::kAccess;
@@ -24,10 +45,17 @@ Result<double> AccessOperation::predict_ns() {
 std::string AccessOperation::explain() {
   const comm::Membership& members = communicator().membership();
   const bool is_near = members.peers()[access_.peer].arena.valid();
-  return name() + " of " + std::to_string(access_.bytes) + " bytes on " +
-         std::to_string(members.ranks()) +
-         " ranks: " + (is_near ? "by the caller, in the memory of the window" : "as messages") +
-         ", over " + members.transports() + "\n";
+  const bool waits = access_.kind == Kind::kWaitSignal;
+  const char* const way = waits     ? "the peer's link or the peer itself raises a counter here"
+                          : is_near ? "by the caller, in the memory of the window"
+                                    : "as a message, which the peer's link carries out";
+  std::string text = name();
+  if (access_.bytes > 0) text += " of " + std::to_string(access_.bytes) + " bytes";
+  text += " on " + std::to_string(members.ranks()) + " ranks: " + way;
+  if (const Result<double> ns = predict_ns(); ns.ok() && !waits) {
+    text += fmt::format(", predicted {:.3g} us", ns.value() / 1000);
+  }
+  return text + ", over " + members.transports() + "\n";
 }
 
 Status AccessOperation::run() {

@@ -16,6 +16,15 @@ TransferOperation::TransferOperation(comm::Communicator& communicator,
                                      const comm::Extras* extras)
     : OperationOf(communicator, extras), transfers_(std::move(transfers)) {}
 
+std::string TransferOperation::answer(const Question& question) {
+  exec::Transfer transfer;
+  transfer.peer = question.next_rank();
+  transfer.is_send = question.call == "send";
+  transfer.bytes = question.bytes();
+  transfer.type = question.type;
+  return TransferOperation(*question.communicator, transfer, nullptr).explain();
+}
+
 std::span<const exec::Transfer> TransferOperation::transfers() const {
   if (const auto* single = std::get_if<exec::Transfer>(&transfers_)) return {single, 1};
   return std::get<std::vector<exec::Transfer>>(transfers_);

@@ -234,12 +234,34 @@ TEST(Options, ExplainTellsTheRoundsOfAVectorCall) {
   });
 }
 
+TEST(Options, ExplainKnowsCallsOfTwoRanks) {
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    EXPECT_NE(explain(comm, "send", 1000).find("send of 1000 float on 2 ranks: "),
+              std::string::npos);
+    for (const std::string call : {"put", "get"}) {
+      const std::string text = explain(comm, call.c_str(), 1000);
+      EXPECT_EQ(text.find(call + " of 4000 bytes on 2 ranks: by the caller, in the memory of the "
+                                 "window, predicted "),
+                0U)
+          << text;
+      EXPECT_NE(text.find(", over "), std::string::npos) << text;
+    }
+    EXPECT_EQ(explain(comm, "signal", 1000).find("signal on 2 ranks: by the caller"), 0U);
+    EXPECT_EQ(explain(comm, "wait_signal", 0).find("wait_signal on 2 ranks: the peer"), 0U);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+  });
+}
+
 TEST(Options, ExplainRefusesWhatItDoesNotKnow) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
     char text[4096];
     size_t needed = 0;
     EXPECT_REFUSED(tuttiExplain(comm, "no_such", 1, tuttiInt8, text, sizeof text, &needed),
                    tuttiInvalidArgument, comm);
+    const std::string known = tuttiGetLastError(comm);
+    EXPECT_NE(known.find("all_to_all_v, send, recv, put, get, signal, wait_signal"),
+              std::string::npos)
+        << known;
     for (const char* unknown : {"", "all_reduce_v", static_cast<const char*>(nullptr)}) {
       EXPECT_REFUSED(tuttiExplain(comm, unknown, 1, tuttiInt8, text, sizeof text, &needed),
                      tuttiInvalidArgument, comm);

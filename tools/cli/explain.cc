@@ -12,6 +12,7 @@
 #include "perf/collectives/error.h"
 #include "perf/collectives/launched.h"
 #include "perf/collectives/options.h"
+#include "src/operation/kinds.h"
 #include "tools/cli/arguments.h"
 #include "tools/cli/sim.h"
 #include "tutti/tutti.h"
@@ -22,8 +23,10 @@ namespace {
 using namespace tutti::perf;
 
 constexpr const char* kUsage =
-    "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n"
+    "usage: tutti explain CALL [--ranks N] [-b -e -f -d as tutti perf]\n"
     "       tutti explain COLLECTIVE --topology FILE [options as tutti sim]\n"
+    "A CALL is a collective, or send, recv, put, get, signal or wait_signal, then with the next "
+    "rank.\n"
     "Under a launcher it explains the job's ranks, of which rank 0 speaks. Of a cluster that is "
     "not\n"
     "here it says what selection predicts of each algorithm, and what the simulator does.\n";
@@ -35,19 +38,34 @@ bool names_topology(int argc, char** argv) {
   });
 }
 
+/// Each rank asks this: about a collective, with the shapes of tutti perf, or a call of two ranks.
+struct Asked {
+  const PerfOptions& options;
+  std::string call;  // of two ranks; else empty
+};
+
+std::string answer(const Communicator& communicator, const Asked& asked, int ranks, size_t bytes,
+                   tuttiDataType_t type) {
+  const PerfOptions& options = asked.options;
+  const size_t elements = bytes / data_type(type).bytes;
+  const size_t count =
+      asked.call.empty() ? shape_of(options.collective, elements, {0, ranks, 0}).count : elements;
+  const char* const name =
+      asked.call.empty() ? traits_of(options.collective).name : asked.call.c_str();
+  std::printf("# %s, %d ranks, %zu bytes (count %zu %s)\n", name, ranks, bytes, count,
+              data_type(type).name);
+  if (!asked.call.empty()) return explanation(communicator, name, count, type);
+  return explanation(communicator, {options.collective, count, type, options.ops[0], 0, 0, ranks});
+}
+
 /// Every rank takes part in the group, since what is best depends on its links; rank 0 speaks.
-int explain_on_rank(const RankContext& context, const PerfOptions& options) {
+int explain_on_rank(const RankContext& context, const Asked& asked) {
+  const PerfOptions& options = asked.options;
   const Communicator communicator(context, options.communicator);
   for (const tuttiDataType_t type : options.types) {
     for (const size_t bytes : options.byte_sizes()) {
       if (context.rank != 0) continue;
-      const size_t elements = bytes / data_type(type).bytes;
-      const size_t count = shape_of(options.collective, elements, {0, context.ranks, 0}).count;
-      const Operation operation{options.collective, count, type, options.ops[0], 0, 0,
-                                context.ranks};
-      std::printf("# %s, %d ranks, %zu bytes (count %zu %s)\n", traits_of(options.collective).name,
-                  context.ranks, bytes, count, data_type(type).name);
-      std::printf("%s\n", explanation(communicator, operation).c_str());
+      std::printf("%s\n", answer(communicator, asked, context.ranks, bytes, type).c_str());
     }
   }
   context.board.barrier();  // the others stay until rank 0 has spoken
@@ -63,16 +81,21 @@ int explain_main(int argc, char** argv) {
     return 0;
   }
   const CollectiveTraits* traits = find_collective(wanted);
+  const std::vector<std::string> names = operation::names_of_calls();
+  const bool is_of_two =
+      traits == nullptr && std::find(names.begin(), names.end(), wanted) != names.end();
+  // Its options are those of any call of pairs.
+  if (is_of_two) traits = find_collective("sendrecv");
   if (traits == nullptr) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  if (traits->has(Trait::kOfPairs)) {
+  if (!is_of_two && traits->has(Trait::kOfPairs)) {
     std::fprintf(stderr, "tutti explain: %s is made of sends and receives: nothing is chosen\n",
                  traits->name);
     return 2;
   }
-  if (names_topology(argc, argv)) {
+  if (!is_of_two && names_topology(argc, argv)) {
     std::vector<char*> words(argv, argv + argc);
     std::string flag = "--candidates";
     words.push_back(flag.data());
@@ -87,9 +110,9 @@ int explain_main(int argc, char** argv) {
     const auto options =
         parse_options(*traits, static_cast<int>(words.size()), words.data(), &exit_code);
     if (!options) return exit_code;
-    return run_ranks(options->crew, launch, [&](const RankContext& context) {
-      return explain_on_rank(context, *options);
-    });
+    const Asked asked{*options, is_of_two ? std::string(wanted) : ""};
+    return run_ranks(options->crew, launch,
+                     [&](const RankContext& context) { return explain_on_rank(context, asked); });
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti explain: %s\n", error.what());
     return error.exit_code;
