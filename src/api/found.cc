@@ -13,6 +13,7 @@
 #include "src/bootstrap/rendezvous.h"
 #include "src/codecs/wire.h"
 #include "src/registry/algorithms.h"
+#include "src/registry/level_sources.h"
 #include "src/registry/transports.h"
 
 namespace tutti::api {
@@ -56,6 +57,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   const Result<codecs::WireOption> wire = codecs::parse_wire(environment.wire);
   membership.wire = config.wire ? *config.wire : codecs::wire_text(wire.value());
   membership.transports = registry::transports();
+  membership.level_sources = registry::level_sources();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
   membership.patience = patience;

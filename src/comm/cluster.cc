@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "src/base/host_name.h"
 #include "src/base/words.h"
 #include "src/comm/card.h"
+#include "src/group/levels.h"
 #include "src/topology/cluster_file.h"
 
 namespace tutti::comm {
@@ -26,13 +26,6 @@ std::optional<uint32_t> find_host(const topology::Topology& topology, std::strin
   return whole ? whole : topology.find_host(name.substr(0, name.find('.')));
 }
 
-// 0 where nobody said.
-void narrow(std::vector<double>& uplinks, const std::vector<double>& others) {
-  for (size_t i = 0; i < uplinks.size(); ++i) {
-    if (uplinks[i] == 0 || (others[i] > 0 && others[i] < uplinks[i])) uplinks[i] = others[i];
-  }
-}
-
 std::string some_hosts(const topology::Topology& topology) {
   constexpr uint32_t kShown = 4;
   const uint32_t hosts = topology.nodes(topology.host_level());
@@ -46,20 +39,19 @@ std::string some_hosts(const topology::Topology& topology) {
 }  // namespace
 
 std::string to_text(const ClusterCard& card) {
-  const std::string texts[] = {card.host, card.file, card.fingerprint};
+  const std::string texts[] = {card.file, card.fingerprint};
   return write_texts(texts);
 }
 
 ClusterCard read_cluster_card(std::string_view text) {
   Result<std::vector<std::string>> texts = read_texts(text);
-  if (!texts.ok() || texts.value().size() != 3) return {};
+  if (!texts.ok() || texts.value().size() != 2) return {};
   std::vector<std::string>& read = texts.value();
-  return {std::move(read[0]), std::move(read[1]), std::move(read[2])};
+  return {std::move(read[0]), std::move(read[1])};
 }
 
 Result<Cluster> Cluster::read(const Config& config) {
   Cluster made;
-  made.card_.host = config.host_id.empty() ? host_name() : config.host_id;
   if (config.topology_file.empty()) return made;
   Result<topology::Topology> topology = topology::read_cluster_file(config.topology_file);
   if (!topology.ok()) {
@@ -85,16 +77,16 @@ Status Cluster::agree(const ClusterCard& peer, const std::string& mine,
                                ": they describe different clusters; give all ranks one file");
 }
 
-Result<std::vector<uint32_t>> Cluster::hosts_of(std::span<const ClusterCard> cards) const {
+Result<std::vector<uint32_t>> Cluster::hosts_of(std::span<const std::string> names) const {
   std::map<std::string_view, uint32_t> known;  // a job has many ranks on few hosts
   std::vector<uint32_t> hosts;
-  for (size_t rank = 0; rank < cards.size(); ++rank) {
-    const auto [entry, is_new] = known.try_emplace(cards[rank].host, 0);
+  for (size_t rank = 0; rank < names.size(); ++rank) {
+    const auto [entry, is_new] = known.try_emplace(names[rank], 0);
     if (is_new) {
-      const auto found = find_host(*topology_, cards[rank].host);
+      const auto found = find_host(*topology_, names[rank]);
       if (!found) {
         return Status::invalid_usage(
-            "rank " + std::to_string(rank) + " is on a host with the name '" + cards[rank].host +
+            "rank " + std::to_string(rank) + " is on a host with the name '" + names[rank] +
             "', which TUTTI_TOPOLOGY=" + card_.file + " does not hold (it has " +
             some_hosts(*topology_) + "); add the host there, or unset TUTTI_TOPOLOGY on all ranks");
       }
@@ -118,11 +110,11 @@ group::Level Cluster::level_of(size_t index, std::span<const uint32_t> hosts) co
   return level;
 }
 
-Result<ClusterLevels> Cluster::levels(std::span<const ClusterCard> cards,
-                                      std::span<const uint32_t> domains) const {
-  ClusterLevels result;
+Result<DescribedLevels> Cluster::levels(std::span<const std::string> names,
+                                        std::span<const uint32_t> domains) const {
+  DescribedLevels result;
   if (!topology_) return result;
-  const Result<std::vector<uint32_t>> hosts = hosts_of(cards);
+  const Result<std::vector<uint32_t>> hosts = hosts_of(names);
   if (!hosts.ok()) return hosts.status();
   std::map<uint32_t, size_t> first_of;  // of each domain, the first rank
   for (size_t rank = 0; rank < domains.size(); ++rank) {
@@ -130,8 +122,7 @@ Result<ClusterLevels> Cluster::levels(std::span<const ClusterCard> cards,
     if (hosts.value()[first] == hosts.value()[rank]) continue;
     return Status::invalid_usage("ranks " + std::to_string(first) + " and " + std::to_string(rank) +
                                  " share memory, but TUTTI_TOPOLOGY=" + card_.file + " has '" +
-                                 cards[first].host + "' and '" + cards[rank].host +
-                                 "' as two hosts");
+                                 names[first] + "' and '" + names[rank] + "' as two hosts");
   }
   result.uplinks.assign(hosts.value().size(), 0);
   size_t inside = first_of.size();
@@ -142,7 +133,8 @@ Result<ClusterLevels> Cluster::levels(std::span<const ClusterCard> cards,
     if (nodes < inside) {
       result.levels.push_back(std::move(level));
     } else {
-      narrow(result.levels.empty() ? result.uplinks : result.levels.back().uplinks, level.uplinks);
+      group::narrow(result.levels.empty() ? result.uplinks : result.levels.back().uplinks,
+                    level.uplinks);
     }
     inside = nodes;
   }

@@ -3,7 +3,7 @@
 //
 // Every rank reads its own file. The cards hold a fingerprint of what each file says, so ranks
 // whose files differ get an error that names both, and the levels are equal on all ranks: they
-// follow from equal files and from the hosts' names in the cards.
+// follow from equal files and from the names of hosts that all ranks know.
 //
 // Threads: a value, read by any. Errors: kInvalidArgument for the file (as FILE:LINE: why),
 // kInvalidUsage where ranks or hosts do not fit it.
@@ -17,30 +17,22 @@
 
 #include "src/base/config.h"
 #include "src/base/status.h"
+#include "src/comm/level_source.h"
 #include "src/group/view.h"
 #include "src/topology/topology.h"
 
 namespace tutti::comm {
 
-/// A rank says this of itself: under which name its host is looked up (TUTTI_HOST_ID, else
-/// the name that the host has), and what its file says.
+/// A rank says this of its file.
 struct ClusterCard {
-  std::string host;
   std::string file;
   std::string fingerprint;  // empty: TUTTI_TOPOLOGY is not set
   bool operator==(const ClusterCard&) const = default;
 };
 
 std::string to_text(const ClusterCard& card);
-/// Read from peers: a text that is none gives no host and no file.
+/// Read from peers: a text that is none gives no file.
 ClusterCard read_cluster_card(std::string_view text);
-
-/// The levels that a cluster adds to those of a group.
-struct ClusterLevels {
-  std::vector<double> uplinks;  // group::Level::uplinks of the domains; empty without a file
-  // By which a network connects domains, from the innermost, each with its node of each rank.
-  std::vector<group::Level> levels;
-};
 
 class Cluster {
  public:
@@ -54,12 +46,13 @@ class Cluster {
 
   /// A level is left out where it unites nothing that the one inside does not: that of hosts where
   /// each is one domain. Bytes that leave a node inside then take the narrower of both uplinks.
-  /// `cards` by rank; `domains`: the number of each rank's domain.
-  Result<ClusterLevels> levels(std::span<const ClusterCard> cards,
-                               std::span<const uint32_t> domains) const;
+  /// `names`: of each rank's host, as the file may have it; `domains`: the number of each rank's
+  /// domain.
+  Result<DescribedLevels> levels(std::span<const std::string> names,
+                                 std::span<const uint32_t> domains) const;
 
  private:
-  Result<std::vector<uint32_t>> hosts_of(std::span<const ClusterCard> cards) const;
+  Result<std::vector<uint32_t>> hosts_of(std::span<const std::string> names) const;
   group::Level level_of(size_t index, std::span<const uint32_t> hosts) const;
 
   ClusterCard card_;

@@ -40,17 +40,13 @@ Cluster cluster_of(const std::string& text, const std::string& host = "a") {
   return Cluster::read(config_of(file.path(), host)).value();
 }
 
-std::vector<ClusterCard> cards_on(const std::vector<std::string>& hosts) {
-  std::vector<ClusterCard> cards;
-  for (const std::string& host : hosts) cards.push_back({host, "f.json", "1"});
-  return cards;
-}
+using Hosts = std::vector<std::string>;
 
 TEST(Cluster, ItsLevelsAreThoseThatUniteHostsOfTheGroup) {
   const Cluster cluster = cluster_of(kTwoRacks);
-  const auto cards = cards_on({"c", "a", "b.cluster.org", "a"});
+  const Hosts hosts = {"c", "a", "b.cluster.org", "a"};
   const std::vector<uint32_t> domains = {5, 7, 3, 7};
-  const std::vector<group::Level> levels = cluster.levels(cards, domains).value().levels;
+  const std::vector<group::Level> levels = cluster.levels(hosts, domains).value().levels;
   ASSERT_EQ(levels.size(), 2u);
   EXPECT_EQ(levels[0].name, "rack");
   EXPECT_EQ(levels[0].nodes, (std::vector<uint32_t>{1, 0, 0, 0}));
@@ -64,7 +60,7 @@ TEST(Cluster, ALevelThatUnitesNothingIsLeftOut) {
   const Cluster cluster = cluster_of(kTwoRacks);
   const auto names = [&](const std::vector<std::string>& hosts, std::vector<uint32_t> domains) {
     std::string text;
-    const auto levels = cluster.levels(cards_on(hosts), domains);
+    const auto levels = cluster.levels(hosts, domains);
     for (const group::Level& level : levels.value().levels) text += level.name + " ";
     return text;
   };
@@ -83,8 +79,8 @@ TEST(Cluster, LevelsHaveTheRatesOfTheFile) {
     "tree": {"children": [{"uplink_GB_per_s": 1, "children": [{"children": [{"name": "a"}]},
                                                               {"children": [{"name": "b"}]}]},
                           {"children": [{"children": [{"name": "c"}, {"name": "d"}]}]}]}})");
-  const ClusterLevels found =
-      cluster.levels(cards_on({"a", "b", "c", "c"}), std::vector<uint32_t>{0, 1, 2, 2}).value();
+  const DescribedLevels found =
+      cluster.levels(Hosts{"a", "b", "c", "c"}, std::vector<uint32_t>{0, 1, 2, 2}).value();
   // No rack unites anything, so what leaves a host takes the thinner uplink of its rack, too.
   EXPECT_EQ(found.uplinks, (std::vector<double>{5, 5, 5, 5}));
   ASSERT_EQ(found.levels.size(), 2u);
@@ -120,8 +116,7 @@ TEST(Cluster, FilesThatDifferAreAnErrorThatNamesBoth) {
 }
 
 TEST(Cluster, AHostThatTheFileDoesNotHoldIsNamed) {
-  const auto levels =
-      cluster_of(kTwoRacks).levels(cards_on({"a", "e"}), std::vector<uint32_t>{0, 1});
+  const auto levels = cluster_of(kTwoRacks).levels(Hosts{"a", "e"}, std::vector<uint32_t>{0, 1});
   ASSERT_FALSE(levels.ok());
   const std::string message(levels.status().message());
   EXPECT_NE(message.find("rank 1 is on a host with the name 'e'"), std::string::npos) << message;
@@ -129,8 +124,7 @@ TEST(Cluster, AHostThatTheFileDoesNotHoldIsNamed) {
 }
 
 TEST(Cluster, TwoHostsThatShareMemoryContradictTheFile) {
-  const auto levels =
-      cluster_of(kTwoRacks).levels(cards_on({"a", "b"}), std::vector<uint32_t>{4, 4});
+  const auto levels = cluster_of(kTwoRacks).levels(Hosts{"a", "b"}, std::vector<uint32_t>{4, 4});
   ASSERT_FALSE(levels.ok());
   EXPECT_NE(levels.status().message().find("ranks 0 and 1 share memory"), std::string::npos);
 }
@@ -148,15 +142,14 @@ TEST(Cluster, AFileThatCannotBeUsedIsAnErrorThatNamesTheVariable) {
 }
 
 TEST(Cluster, CardsAreReadAsTheyWereWritten) {
-  const ClusterCard card{"a b", "/tmp/x y", "12"};
+  const ClusterCard card{"/tmp/x y", "12"};
   EXPECT_EQ(read_cluster_card(to_text(card)), card);
   EXPECT_EQ(read_cluster_card("nonsense"), ClusterCard{});
 }
 
 TEST(Cluster, WithoutAFileThereAreNoLevels) {
   const Cluster none = Cluster::read(Config{}).value();
-  EXPECT_TRUE(
-      none.levels(cards_on({"x", "y"}), std::vector<uint32_t>{0, 1}).value().levels.empty());
+  EXPECT_TRUE(none.levels(Hosts{"x", "y"}, std::vector<uint32_t>{0, 1}).value().levels.empty());
   EXPECT_TRUE(none.agree(ClusterCard{}, "rank 0", "rank 1").ok());
 }
 

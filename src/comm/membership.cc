@@ -30,7 +30,8 @@ enum CardText : size_t {
   kMember,
   kProcessors,
   kSettings,
-  kCluster,
+  kNamedHost,
+  kLevelSources,
   kPlace,
   kHostId,
   kDevice,
@@ -42,6 +43,11 @@ bool is_allowed(const Config& config, const transport::Factory& factory) {
   const auto& allowed = config.transports;
   if (allowed.empty()) return !factory.only_if_named;
   return std::find(allowed.begin(), allowed.end(), factory.name) != allowed.end();
+}
+
+/// As descriptions of networks know it.
+std::string named_host(const Config& config) {
+  return config.host_id.empty() ? host_name() : config.host_id;
 }
 
 constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares memory";
@@ -202,16 +208,13 @@ Status Membership::read_place(int rank, std::string_view text) {
 
 std::string Membership::write_card() const {
   const RankAddress& place = roster_->places[static_cast<size_t>(self_.rank)];
-  std::vector<std::string> texts = {host_name(),
-                                    std::to_string(getpid()),
-                                    to_text(self_.id),
-                                    to_text(options_.processors),
-                                    settings(),
-                                    to_text(cluster_.card()),
-                                    place.address.text() + " " + std::to_string(place.port),
-                                    self_.host_id,
-                                    options_.device,
-                                    offers_.card()};
+  std::vector<std::string> texts = {
+      host_name(),         std::to_string(getpid()),
+      to_text(self_.id),   to_text(options_.processors),
+      settings(),          named_host(*options_.env->config),
+      write_level_cards(), place.address.text() + " " + std::to_string(place.port),
+      self_.host_id,       options_.device,
+      offers_.card()};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
 }
@@ -247,7 +250,9 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
       return status;
     }
     roster_->places[rank].host_id = card[kHostId];
-    cluster_cards_.push_back(read_cluster_card(card[kCluster]));
+    named_hosts_.push_back(card[kNamedHost]);
+    Status levels = read_level_cards(name_of(static_cast<int>(rank)), card[kLevelSources]);
+    if (!levels.ok()) return levels;
     profile.device = card[kDevice];
     model_cards_.push_back(std::move(card[kModel]));
     card.erase(card.begin(), card.begin() + kFirstTransport);
@@ -284,16 +289,6 @@ void Membership::count_cores() {
   cores_ = cores[group_->host_of(rank())];
   least_cores_ = *std::min_element(cores.begin(), cores.end());
   processors_ = {};
-}
-
-std::string Membership::transports() const {
-  std::string names;
-  for (const Profile& profile : profiles_) {
-    const std::string& name = profile.transport;
-    if (name.empty() || names.find(name) != std::string::npos) continue;
-    names += (names.empty() ? "" : "+") + name;
-  }
-  return names.empty() ? "no link" : names;
 }
 
 Patience Membership::patience_with(int peer) const {
@@ -430,9 +425,7 @@ Status Membership::join() {
   if (!arena.ok()) return arena.status();
   arena_ = std::move(arena).value();
   self_.arena = &arena_;
-  Result<Cluster> cluster = Cluster::read(*options_.env->config);
-  if (!cluster.ok()) return cluster.status();
-  cluster_ = std::move(cluster).value();
+  if (Status status = open_level_sources(); !status.ok()) return status;
   Result<ModelOffers> offers = ModelOffers::read(*options_.env->config);
   if (!offers.ok()) return offers.status();
   offers_ = std::move(offers).value();

@@ -17,7 +17,7 @@
 #include "src/base/patience.h"
 #include "src/base/processors.h"
 #include "src/bootstrap/watch.h"
-#include "src/comm/cluster.h"
+#include "src/comm/level_source.h"
 #include "src/comm/model_offers.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
@@ -36,6 +36,8 @@ class Membership;
 struct MembershipOptions {
   const Env* env = nullptr;
   std::span<const transport::Factory> transports;  // in order of preference
+  // Of levels beside those of transports, in any order; equal on all ranks.
+  std::span<const LevelSourceEntry> level_sources;
   // All but the arena; its id has a number if this rank was in the group that this one comes from.
   transport::Member self;
   exec::ArenaLayout layout{4 << 20, 0, 1};
@@ -131,7 +133,11 @@ class Membership {
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
   Status agree_on_model();
-  Status add_cluster_levels(std::vector<group::Level>& levels);
+  Status open_level_sources();
+  std::string write_level_cards() const;
+  Status read_level_cards(const std::string& peer, std::string_view text);
+  Status add_described_levels(std::vector<group::Level>& levels);
+  Result<DescribedLevels> describe(size_t source, std::span<const uint32_t> domains) const;
   void count_cores();
   void write_host_topology() const;
   uint64_t link_descriptors() const;
@@ -160,8 +166,9 @@ class Membership {
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;
   std::shared_ptr<Roster> roster_;
-  Cluster cluster_;
-  std::vector<ClusterCard> cluster_cards_;  // by rank
+  std::vector<std::unique_ptr<LevelSource>> level_sources_;  // in the order of options_
+  std::vector<std::vector<std::string>> level_cards_;        // [source][rank]
+  std::vector<std::string> named_hosts_;                     // by rank: LevelFacts::hosts
   ModelOffers offers_;
   std::vector<std::string> model_cards_;  // by rank
   AgreedModel model_;

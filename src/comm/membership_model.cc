@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/comm/card.h"
 #include "src/comm/membership.h"
 #include "src/group/levels.h"
 
@@ -26,10 +27,8 @@ std::string name_of_level(const transport::Transport& transport,
 
 // No rank is asked again: the cards hold what each has kept.
 Status Membership::agree_on_model() {
-  std::vector<std::string> hosts;
-  for (const ClusterCard& card : cluster_cards_) hosts.push_back(card.host);
   Result<AgreedModel> agreed =
-      offers_.agree(model_cards_, hosts, rank(), [this](int of) { return name_of(of); });
+      offers_.agree(model_cards_, named_hosts_, rank(), [this](int of) { return name_of(of); });
   if (!agreed.ok()) return agreed.status();
   model_ = std::move(agreed).value();
   model_cards_ = {};
@@ -48,11 +47,6 @@ Status Membership::agree_on_model() {
 // the ranks are of one group, and is dropped where another one connects them; else connect() names
 // the peer that no transport reaches.
 Status Membership::find_levels() {
-  for (int rank = 0; rank < ranks(); ++rank) {
-    const ClusterCard& card = cluster_cards_[static_cast<size_t>(rank)];
-    Status status = cluster_.agree(card, name_of(this->rank()), name_of(rank));
-    if (!status.ok()) return status;
-  }
   std::vector<std::vector<std::string>> neighborhoods;
   std::vector<group::Level> levels;
   for (size_t i = 0; i < transports_.size(); ++i) {
@@ -74,7 +68,7 @@ Status Membership::find_levels() {
   const auto nodes = group::nodes_of(neighborhoods, static_cast<size_t>(self_.ranks));
   for (size_t i = 0; i < levels.size(); ++i) levels[i].nodes = nodes[i];
   if (levels.size() > 1 && nodes[levels.size() - 2] == nodes.back()) levels.pop_back();
-  if (Status status = add_cluster_levels(levels); !status.ok()) return status;
+  if (Status status = add_described_levels(levels); !status.ok()) return status;
   Result<group::GroupPointer> made =
       group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
   if (!made.ok()) return made.status();
@@ -83,29 +77,81 @@ Status Membership::find_levels() {
   return {};
 }
 
-// The levels of the cluster divide the networks between domains (group::divide).
-Status Membership::add_cluster_levels(std::vector<group::Level>& levels) {
+Status Membership::open_level_sources() {
+  for (const LevelSourceEntry& entry : options_.level_sources) {
+    Result<std::unique_ptr<LevelSource>> made = entry.make(*options_.env->config);
+    if (!made.ok()) return made.status();
+    level_sources_.push_back(std::move(made).value());
+  }
+  level_cards_.resize(level_sources_.size());
+  return {};
+}
+
+std::string Membership::write_level_cards() const {
+  std::vector<std::string> cards;
+  for (const auto& source : level_sources_) cards.push_back(source->card());
+  return write_texts(cards);
+}
+
+Status Membership::read_level_cards(const std::string& peer, std::string_view text) {
+  Result<std::vector<std::string>> cards = read_texts(text);
+  if (!cards.ok() || cards.value().size() != level_cards_.size()) {
+    return Status::remote_error(peer + " has other sources of levels than " + name_of(rank()) +
+                                ": run the same version of Tutti on all ranks");
+  }
+  for (size_t source = 0; source < level_cards_.size(); ++source) {
+    level_cards_[source].push_back(std::move(cards.value()[source]));
+  }
+  return {};
+}
+
+Result<DescribedLevels> Membership::describe(size_t source,
+                                             std::span<const uint32_t> domains) const {
+  return level_sources_[source]->levels({.rank = rank(),
+                                         .hosts = named_hosts_,
+                                         .cards = level_cards_[source],
+                                         .domains = domains,
+                                         .name = [this](int of) { return name_of(of); }});
+}
+
+// Described levels divide the networks between domains (group::divide).
+Status Membership::add_described_levels(std::vector<group::Level>& levels) {
   std::vector<uint32_t> domains;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) domains.push_back(rank);
   auto end = levels.begin();
   for (; end != levels.end() && end->reach.map; ++end) domains = end->nodes;
-  Result<ClusterLevels> found = cluster_.levels(cluster_cards_, domains);
-  if (!found.ok()) return found.status();
-  cluster_cards_ = {};
   const bool has_network = end != levels.end() && end->reach.stream;
-  if (found.value().levels.empty() || !has_network) return {};
-  if (end != levels.begin()) (end - 1)->uplinks = std::move(found.value().uplinks);
   std::vector<group::Level> networks(std::make_move_iterator(end),
                                      std::make_move_iterator(levels.end()));
   levels.erase(end, levels.end());
-  Result<std::vector<group::Level>> divided =
-      group::divide(std::move(networks), std::move(found.value().levels));
-  if (!divided.ok()) {
-    return Status(divided.status().code(),
-                  "TUTTI_TOPOLOGY: " + std::string(divided.status().message()));
+  for (size_t source = 0; source < level_sources_.size(); ++source) {
+    Result<DescribedLevels> found = describe(source, domains);
+    if (!found.ok()) return found.status();
+    if (found.value().levels.empty() || !has_network) continue;
+    if (!levels.empty()) group::narrow(levels.back().uplinks, found.value().uplinks);
+    Result<std::vector<group::Level>> divided =
+        group::divide(std::move(networks), std::move(found.value().levels));
+    if (!divided.ok()) {
+      return Status(divided.status().code(),
+                    "what " + std::string(options_.level_sources[source].name) +
+                        " says of the network: " + std::string(divided.status().message()));
+    }
+    networks = std::move(divided).value();
   }
-  for (group::Level& level : divided.value()) levels.push_back(std::move(level));
+  level_cards_ = {};
+  named_hosts_ = {};
+  for (group::Level& level : networks) levels.push_back(std::move(level));
   return {};
+}
+
+std::string Membership::transports() const {
+  std::string names;
+  for (const Profile& profile : profiles_) {
+    const std::string& name = profile.transport;
+    if (name.empty() || names.find(name) != std::string::npos) continue;
+    names += (names.empty() ? "" : "+") + name;
+  }
+  return names.empty() ? "no link" : names;
 }
 
 // A sentence for each transport that one of the two cannot use at all.

@@ -19,6 +19,7 @@
 
 #include "src/base/clock.h"
 #include "src/exec/pairs.h"
+#include "src/registry/level_sources.h"
 #include "src/registry/transports.h"
 
 namespace tutti::comm {
@@ -148,8 +149,9 @@ class Group {
 
   /// By rank: the names of the levels of a group of ranks that talk by sockets, and the levels at
   /// which rank 0 and each of the others meet; or why there is none.
-  std::vector<std::string> levels_on(const std::vector<std::string>& hosts,
-                                     const std::vector<std::string>& files) {
+  std::vector<std::string> levels_on(
+      const std::vector<std::string>& hosts, const std::vector<std::string>& files,
+      std::span<const LevelSourceEntry> sources = registry::level_sources()) {
     const std::vector<transport::Factory> tcp = {Fabric::tcp_factory()};
     const auto watch = bootstrap::Watch::create().value();
     std::vector<Config> configs(kRanks);
@@ -166,6 +168,7 @@ class Group {
         MembershipOptions options = options_of(rank, tcp);
         options.env = &envs[at];
         options.watch = watch.get();
+        options.level_sources = sources;
         const auto made = Membership::create(std::move(options));
         texts[at] = made.ok() ? text_of(*made.value()->group()) : made.status().message();
       });
@@ -301,6 +304,71 @@ TEST(Membership, LevelsOfAClusterFileStandInTheGroupOfEveryRank) {
   }
   unlink(file.c_str());
   unlink(other.c_str());
+}
+
+/// Hosts whose names begin alike stand in one row; every rank says how thin the cables of its row
+/// are.
+class Rows final : public LevelSource {
+ public:
+  static Result<std::unique_ptr<LevelSource>> make(const Config& config) {
+    if (config.host_id == "nowhere") return Status::invalid_usage("this host stands in no row");
+    return std::unique_ptr<LevelSource>(std::make_unique<Rows>());
+  }
+  std::string card() const override { return "5"; }
+  Result<DescribedLevels> levels(const LevelFacts& facts) const override {
+    DescribedLevels result;
+    group::Level& row = result.levels.emplace_back();
+    row.name = "row";
+    for (size_t rank = 0; rank < facts.hosts.size(); ++rank) {
+      const auto is_of_row = [&](const std::string& host) {
+        return host[0] == facts.hosts[rank][0];
+      };
+      row.nodes.push_back(static_cast<uint32_t>(
+          std::find_if(facts.hosts.begin(), facts.hosts.end(), is_of_row) - facts.hosts.begin()));
+      row.uplinks.push_back(std::stod(facts.cards[rank]));
+    }
+    return result;
+  }
+};
+
+TEST(Membership, ASourceOfLevelsIsARowOfATable) {
+  const std::vector<std::string> none(kRanks, "");
+  const LevelSourceEntry rows[] = {{"rows", &Rows::make}};
+  for (const std::string& levels : Group().levels_on({"a1", "b1", "a2"}, none, rows)) {
+    EXPECT_EQ(levels, "row network 10");
+  }
+  const std::vector<LevelSourceEntry> no_sources;
+  for (const std::string& levels : Group().levels_on({"a1", "b1", "a2"}, none, no_sources)) {
+    EXPECT_EQ(levels, "network 00");
+  }
+  for (const std::string& why : Group().levels_on({"nowhere", "nowhere", "nowhere"}, none, rows)) {
+    EXPECT_EQ(why, "this host stands in no row");
+  }
+}
+
+TEST(Membership, SourcesOfLevelsDivideWhatOthersLeaveWhole) {
+  const std::string file = testing::TempDir() + "tutti-zones-" + std::to_string(getpid());
+  std::ofstream(file) << R"({"tutti_topology": 1, "levels": [{"name": "zone"}, {"name": "host"}],
+    "tree": {"children": [{"name": "a1"}, {"name": "a2"}, {"name": "b1"}]}})";
+  const std::vector<std::string> all(kRanks, file);
+  const LevelSourceEntry file_first[] = {registry::level_sources()[0], {"rows", &Rows::make}};
+  const LevelSourceEntry rows_first[] = {{"rows", &Rows::make}, registry::level_sources()[0]};
+  for (const std::span<const LevelSourceEntry> sources :
+       {std::span<const LevelSourceEntry>(file_first), {rows_first}}) {
+    for (const std::string& levels : Group().levels_on({"a1", "b1", "a2"}, all, sources)) {
+      EXPECT_EQ(levels, "row zone 10");
+    }
+  }
+  // Racks of the file that cut a row in two, as the row cuts the rack.
+  std::ofstream(file) << R"({"tutti_topology": 1,
+    "levels": [{"name": "zone"}, {"name": "rack"}, {"name": "host"}],
+    "tree": {"children": [{"children": [{"name": "a1"}, {"name": "b1"}]},
+                          {"children": [{"name": "a2"}]}]}})";
+  for (const std::string& why : Group().levels_on({"a1", "b1", "a2"}, all, file_first)) {
+    EXPECT_EQ(why.rfind("what rows says of the network: the level 'row' ", 0), 0u) << why;
+    EXPECT_NE(why.find("overlap, and neither holds the other"), std::string::npos) << why;
+  }
+  unlink(file.c_str());
 }
 
 // Ranks 0 and 1 have a network that rank 2 is not on.

@@ -70,4 +70,11 @@ Result<std::vector<Level>> divide(std::vector<Level> networks, std::vector<Level
   return merged;
 }
 
+void narrow(std::vector<double>& uplinks, std::span<const double> others) {
+  uplinks.resize(std::max(uplinks.size(), others.size()));
+  for (size_t i = 0; i < others.size(); ++i) {
+    if (uplinks[i] == 0 || (others[i] > 0 && others[i] < uplinks[i])) uplinks[i] = others[i];
+  }
+}
+
 }  // namespace tutti::group

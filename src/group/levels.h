@@ -28,4 +28,8 @@ std::vector<std::vector<uint32_t>> nodes_of(std::span<const std::vector<std::str
 /// levels lies within the other.
 Result<std::vector<Level>> divide(std::vector<Level> networks, std::vector<Level> described);
 
+/// Takes the thinner of two uplinks of each rank's node (Level::uplinks): 0, or no number at all,
+/// says nothing.
+void narrow(std::vector<double>& uplinks, std::span<const double> others);
+
 }  // namespace tutti::group
