@@ -24,11 +24,23 @@
  *           links are made, an edit that removes whoever is dead goes on by itself. Any other ends
  *           with tuttiRemoteError; then rank and epoch are the adopted ones, and calls fail until
  *           the communicator is edited again.
+ * Windows:  stay open, with their handles, numbers and offsets. Signals belong to members: those
+ *           that have come and were not waited for are left, under the member's new rank, and a
+ *           newcomer's begin at 0. Newcomers bring parts of their own (tuttiCommJoinWindows). Puts
+ *           of members that stay, before the edit, are there after it; only of a communicator
+ *           that had failed may accesses to another host be lost, with their signals.
+ * Memory:   registered memory stays registered if all members have it. A newcomer has none: then,
+ *           and where a member has deregistered, calls use staging, and handles are valid until
+ *           tuttiCommDeregister(). Register anew on all ranks to have the rest of it back.
  * Fences:   rings and counters of an epoch lie in memory that no later epoch uses, so a removed
- *           member that lives, stopped or not, changes no byte of it; over TCP its connections are
- *           closed. It cannot be kept from reading the buffers of calls that it had begun.
- * Not yet:  a communicator with open windows or registered memory, or with a device, cannot be
- *           edited (tuttiUnsupported).
+ *           member that lives, stopped or not, changes no byte of it. Over other hosts its
+ *           connections are closed. On one host it begins no access to windows any more. But before
+ *           it is removed this rank waits for one that is in the middle of one, and for each one
+ *           if this rank has registered memory, until it has ended its communicator or its process;
+ *           or it is killed (kill_removed). An edit that ends at its deadline names it, and leaves
+ *           all as it was. Threads of this process are not fenced. It cannot be kept from reading
+ *           the buffers of calls that it had begun.
+ * Not yet:  a communicator with a device cannot be edited (tuttiUnsupported).
  * Threads:  as for all calls on a communicator: one at a time. */
 #ifndef TUTTI_EDITS_H_
 #define TUTTI_EDITS_H_
@@ -42,10 +54,10 @@ extern "C" {
 /* In tuttiEdit_t.order: a newcomer. */
 #define TUTTI_NEWCOMER -1
 
-/* An edit, equal on all ranks that stay except for `abort` and `timeout_ns`. A structure of another
- * version may be shorter or longer, as tuttiConfig_t may. Pointers must be valid until the edit is
- * over. By default a newcomer takes the number of a rank that leaves; the others keep theirs as far
- * as no gap is left, and further newcomers come last. */
+/* An edit, equal on all ranks that stay except for `abort`, `timeout_ns` and `kill_removed`. A
+ * structure of another version may be shorter or longer, as tuttiConfig_t may. Pointers must be
+ * valid until the edit is over. By default a newcomer takes the number of a rank that leaves; the
+ * others keep theirs as far as no gap is left, and further newcomers come last. */
 typedef struct {
   size_t size;         /* sizeof(tuttiEdit_t) */
   int remove_dead;     /* 1: whoever is dead leaves. 0: those that are named, or nobody */
@@ -59,10 +71,12 @@ typedef struct {
   int at_least;        /* how many members must agree, if that is more than the rule demands */
   int abort;           /* 1: operations in flight end with an error. 0: they are waited for */
   uint64_t timeout_ns; /* of the whole edit. 0: a minute; UINT64_MAX: none */
+  int kill_removed;    /* 1: a removed process of this host and user that lives and does not let go
+                          of this rank's memory within 0.3 s is killed. 0: it is waited for */
 } tuttiEdit_t;
 
 #define TUTTI_EDIT_INITIALIZER \
-  { sizeof(tuttiEdit_t), 0, 0, NULL, 0, 0, NULL, 0, 0, 0 }
+  { sizeof(tuttiEdit_t), 0, 0, NULL, 0, 0, NULL, 0, 0, 0, 0 }
 
 /* The outcome of an edit, as this rank saw it. The caller sets `size` before. Connections are those
  * of this rank's links; ranks that are threads of one process have none. */
@@ -82,6 +96,8 @@ typedef struct {
   uint64_t agree_ns;           /* until the members had agreed */
   uint64_t build_ns;           /* until the new epoch's links were made */
   uint64_t move_ns;            /* until the old epoch had ended */
+  int windows_kept;            /* of this rank's, open in the new epoch */
+  int registrations_kept;      /* of this rank's, that calls of the new epoch may use */
 } tuttiEditReport_t;
 
 /* A member's id: it stays, whatever becomes of its rank, and it is equal on all ranks. Compare ids

@@ -24,6 +24,7 @@
  *           may have returned before this was known; then a later call to that part returns the
  *           error. After these errors, and after tuttiUnsupported, the communicator is as usable as
  *           before. Deadlines and ranks that die are treated as in collectives.
+ * Edits:    a window stays open when the members of its communicator change (edits.h).
  * Groups:   a group runs puts, gets and signals after its other operations, and waits for signals
  *           last. */
 #ifndef TUTTI_WINDOWS_H_
@@ -55,6 +56,22 @@ TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, si
  * failed and the error names a rank that is still accessing it: then keep the memory until that
  * process has ended. */
 TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
+/* Sets *number to the window's number in its communicator: equal on all ranks, and larger than
+ * those of windows that were made before. Edits keep it. */
+TUTTI_API tuttiResult_t tuttiWindowGetNumber(tuttiWindow_t window, uint32_t* number);
+/* A newcomer's part of a window that the group has open. */
+typedef struct {
+  void* base;           /* as tuttiCommWindowRegister() takes it */
+  size_t bytes;
+  tuttiWindow_t window; /* set by the call; NULL: the group has no window for it */
+} tuttiWindowPart_t;
+/* tuttiCommJoin() (edits.h) with memory for windows: parts[i] becomes this rank's part of the
+ * window with the i-th least number (tuttiWindowGetNumber) of those that are open. Of windows
+ * beyond `count` it has a part of no bytes, and no handle. `parts` must be valid until the call is
+ * over, also where the communicator does not block. */
+TUTTI_API tuttiResult_t tuttiCommJoinWindows(tuttiComm_t* comm, const tuttiUniqueId* id,
+                                             const tuttiConfig_t* config, tuttiWindowPart_t* parts,
+                                             int count);
 /* Copies `bytes` bytes from `source` to `peer`'s part, `offset` bytes from its begin. When it has
  * completed `source` may be overwritten; the data need not have arrived. The peer may read it after
  * a later signal of this rank. */

@@ -28,6 +28,8 @@ nb::dict as_dict(const tuttiEditReport_t& report) {
   fields["links_made"] =
       report.links_made_for_newcomers + report.links_made_at_first_use + report.links_made_again;
   fields["links_closed"] = report.links_closed;
+  fields["windows_kept"] = report.windows_kept;
+  fields["registrations_kept"] = report.registrations_kept;
   constexpr double kNanoseconds = 1e-9;
   fields["seconds"] = kNanoseconds * static_cast<double>(report.drain_ns + report.agree_ns +
                                                          report.build_ns + report.move_ns);
@@ -42,6 +44,7 @@ struct EditArguments {
   std::vector<int> order;
   int at_least = 0;
   bool abort = false;
+  bool kill_removed = false;
   double timeout = 0;
 
   tuttiEdit_t edit() const {
@@ -54,6 +57,7 @@ struct EditArguments {
     edit.order_count = static_cast<int>(order.size());
     edit.at_least = at_least;
     edit.abort = abort ? 1 : 0;
+    edit.kill_removed = kill_removed ? 1 : 0;
     if (timeout > 0) edit.timeout_ns = static_cast<uint64_t>(timeout * 1e9);
     return edit;
   }
@@ -67,6 +71,7 @@ EditArguments read_arguments(const nb::dict& wish) {
   read.order = nb::cast<std::vector<int>>(wish["order"]);
   read.at_least = nb::cast<int>(wish["at_least"]);
   read.abort = nb::cast<bool>(wish["abort"]);
+  read.kill_removed = nb::cast<bool>(wish["kill_removed"]);
   read.timeout = nb::cast<double>(wish["timeout"]);
   return read;
 }

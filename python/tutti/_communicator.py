@@ -310,7 +310,7 @@ class Communicator(CommunicatorBase):
     # ---- edits in place -------------------------------------------------------------------------
 
     def edit(self, *, remove_dead=False, removed=(), newcomers=0, order=(), at_least=0, abort=False,
-             timeout=60.0):
+             kill_removed=False, timeout=60.0):
         """Changes the members of this communicator, which stays the same object; `rank` and `ranks`
         may change. All ranks that stay call it with equal arguments; a communicator that has failed
         works again afterwards.
@@ -319,8 +319,10 @@ class Communicator(CommunicatorBase):
         `newcomers`: how many are waited for, who call tutti.join(); they take the numbers of those
         that leave. `order`: the next ranks in order, each a present rank or NEWCOMER; a rank that is
         not listed leaves. `at_least`: how many must agree, if more than half of them is not enough.
-        `abort`: calls under way end with an error. `timeout`: seconds for all of it. Returns a dict:
-        epoch, removed, joined, links_kept, links_made, links_closed, seconds. After a timeout, and
+        `abort`: calls under way end with an error. `kill_removed`: a removed process of this host
+        and user that lives and may still write to this rank's memory is killed. `timeout`: seconds
+        for all of it. Returns a dict: epoch, removed, joined, links_kept, links_made, links_closed,
+        windows_kept, registrations_kept, seconds. After a timeout, and
         where too few members are alive, everything is as before and the edit may be repeated.
 
         >>> import numpy, tutti
@@ -332,7 +334,8 @@ class Communicator(CommunicatorBase):
         """
         return self._edit({"remove_dead": bool(remove_dead), "removed": list(removed),
                            "newcomers": newcomers, "order": list(order), "at_least": at_least,
-                           "abort": bool(abort), "timeout": float(timeout)})
+                           "abort": bool(abort), "kill_removed": bool(kill_removed),
+                           "timeout": float(timeout)})
 
     def id_for_newcomers(self):
         """Bytes by which newcomers join: tutti.join(id), at the next edit that waits for one. This

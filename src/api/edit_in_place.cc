@@ -1,25 +1,22 @@
-// Edits in place: tuttiCommEdit() of members, tuttiCommJoin() of newcomers.
-#include <unistd.h>
+// Edits in place as the members that stay call them: tuttiCommEdit().
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/api/caught.h"
-#include "src/api/events.h"
-#include "src/api/found.h"
-#include "src/api/hand_out.h"
+#include "src/api/epoch.h"
 #include "src/api/making.h"
 #include "src/api/parent.h"
 #include "src/base/caught.h"
 #include "src/base/clock.h"
-#include "src/base/host_name.h"
 #include "src/base/little.h"
 #include "src/bootstrap/group.h"
-#include "src/bootstrap/host.h"
+#include "src/comm/removed_members.h"
 #include "src/comm/edit_plan.h"
 #include "src/comm/edit_session.h"
 
@@ -29,9 +26,6 @@ namespace {
 constexpr uint64_t kUsualLimitNs = 60 * kNanosecondsPerSecond;
 constexpr uint64_t kOwnDescriptors = 8;
 constexpr const char* kEdit = "tuttiCommEdit";
-constexpr const char* kJoin = "tuttiCommJoin";
-
-using Child = Result<std::unique_ptr<comm::Communicator>>;
 
 /// One rank's part of an edit.
 struct EditInPlace {
@@ -39,6 +33,7 @@ struct EditInPlace {
   tuttiComm* handle = nullptr;
   comm::EditPlan plan;
   bool abort = false;
+  bool kills_removed = false;
   uint64_t timeout_ns = kUsualLimitNs;
   tuttiEditReport_t* report = nullptr;
 };
@@ -73,42 +68,6 @@ comm::EditSession::IsLost lost_by(const comm::Membership& membership) {
   };
 }
 
-// The epoch that a session's members have adopted.
-Founding founding_of_epoch(const std::shared_ptr<comm::GroupHistory>& history,
-                           comm::EditSession& session) {
-  const consensus::View view = history->view();
-  const bootstrap::GroupKey key = comm::key_of_epoch(history->first(), view);
-  Founding founding;
-  founding.rank = history->rank();
-  founding.ranks = history->ranks();
-  founding.communicator = key.group;
-  founding.key = key.key;
-  founding.member_number = history->self().number;
-  founding.epoch = view.epoch;
-  founding.origin = "epoch " + std::to_string(view.epoch) +
-                    " by edits in place: " + std::to_string(view.members.size()) + " members, " +
-                    std::to_string(view.newcomers.size()) + " of them new; rank " +
-                    std::to_string(founding.rank) + " of " + std::to_string(founding.ranks);
-  founding.history = history;
-  founding.exchange = [&session](std::string_view card, const Patience& patience) {
-    return session.exchange(card, patience);
-  };
-  return founding;
-}
-
-Child build(Process& process, const Founding& founding, const CommConfig& config,
-            comm::EditSession& session, const Patience& patience) {
-  const Patience sensible = patience.as_long_as([&session] { return session.check_building(); });
-  Child made = found(process, founding, config, sensible);
-  Status status = made.ok() ? session.finish(patience) : made.status();
-  if (status.ok()) {
-    founding.history->set_built();
-    return made;
-  }
-  session.give_up(status);
-  return status;
-}
-
 void count_changes(const comm::LinkChanges& changes, tuttiEditReport_t& report) {
   report.links_kept = changes.kept;
   report.links_made_for_newcomers = changes.made_for_newcomers;
@@ -123,7 +82,8 @@ class EditAttempts {
   EditAttempts(const EditInPlace& edit, const Patience& patience)
       : edit_(edit),
         patience_(patience),
-        before_(edit.handle->communicator->standing().members()) {}
+        before_(edit.handle->communicator->standing().members()),
+        kept_out_(*edit.handle->communicator, edit.kills_removed) {}
 
   Status run() {
     comm::Communicator& parent = *edit_.handle->communicator;
@@ -139,6 +99,8 @@ class EditAttempts {
     Status quiet = quiesce(kEdit, edit_.handle, edit_.abort,
                            "revoke the communicator, or set `abort` of the edit", patience_);
     if (!quiet.ok()) return quiet;
+    Status apart = keep_apart(wish.value().leave);
+    if (!apart.ok()) return named(apart);
     story_.report.drain_ns = story_.lap();
     // Two connections with each member at most, if both ends call.
     const auto most = 2 * static_cast<uint64_t>(history_->ranks());
@@ -149,6 +111,27 @@ class EditAttempts {
   }
 
  private:
+  /// Those that leave come to this rank's memory no more, and what this rank has put to the others'
+  /// is there.
+  Status keep_apart(const std::vector<MemberId>& leaving) {
+    if (Status status = kept_out_.keep_out(leaving, patience_); !status.ok()) return status;
+    comm::Communicator& parent = *edit_.handle->communicator;
+    std::set<int> without;
+    for (const MemberId& member : leaving) without.insert(parent.membership().rank_of(member));
+    return parent.memory().flush(without, patience_.deadline_ns());
+  }
+
+  /// A member that most others have found dead may live on this host, if they are elsewhere.
+  Status keep_out_removed() {
+    kept_out_.stay_out();
+    const consensus::View view = history_->view();
+    std::vector<MemberId> removed;
+    for (const MemberId& member : before_) {
+      if (!view.holds(member)) removed.push_back(member);
+    }
+    return kept_out_.keep_out(removed, patience_);
+  }
+
   /// An epoch that could not be built is followed by the next one where that is what the edit says.
   Status go_on(comm::EditSession& session, const consensus::Wish& wish) {
     const bool goes_on = wish.who == consensus::Wish::Leave::kDead && wish.join == 0;
@@ -167,18 +150,30 @@ class EditAttempts {
 
   Status build_and_move(comm::EditSession& session) {
     comm::Communicator& parent = *edit_.handle->communicator;
-    Founding founding = founding_of_epoch(history_, session);
-    founding.previous = &parent.membership();
-    // A newcomer has no model of this group, and all ranks must choose by the same one.
-    const bool has_newcomers = !history_->view().newcomers.empty();
-    if (parent.model().is_known && !has_newcomers) founding.inherited = parent.model().model;
-    Child made = build(*edit_.process, founding, edit_.handle->config, session, patience_);
-    story_.report.build_ns += story_.lap();
-    if (!made.ok()) return made.status();
-    count_changes(made.value()->membership().changes_since(parent.membership()), story_.report);
-    if (Status status = move_over(edit_.handle, std::move(made).value()); !status.ok()) {
+    if (Status status = keep_out_removed(); !status.ok()) {
+      session.give_up(status);
       return status;
     }
+    EpochMaking making{*edit_.process,
+                       edit_.handle->config,
+                       history_,
+                       session,
+                       {&parent.memory(), {}},
+                       &parent.membership(),
+                       {}};
+    // A newcomer has no model of this group, and all ranks must choose by the same one.
+    const bool has_newcomers = !history_->view().newcomers.empty();
+    if (parent.model().is_known && !has_newcomers) making.inherited = parent.model().model;
+    Result<EpochMade> made = build_epoch(making, patience_);
+    story_.report.build_ns += story_.lap();
+    if (!made.ok()) return made.status();
+    comm::Communicator& next = *made.value().communicator;
+    count_changes(next.membership().changes_since(parent.membership()), story_.report);
+    story_.report.windows_kept = static_cast<int>(made.value().kept.windows.size());
+    story_.report.registrations_kept = static_cast<int>(made.value().kept.registrations);
+    const auto move_windows = [&] { edit_.process->move_windows(edit_.handle, next); };
+    Status moved = move_over(edit_.handle, std::move(made.value().communicator), move_windows);
+    if (!moved.ok()) return moved;
     conclude();
     return {};
   }
@@ -195,10 +190,11 @@ class EditAttempts {
     give(report, edit_.report);
     log().info(
         "{}: epoch {} has begun: rank {} of {}, id {:016x}; connections: {} kept, {} to newcomers, "
-        "{} at first use, {} made again, {} closed; {:.1f} ms",
+        "{} at first use, {} made again, {} closed; kept: {} windows, {} registrations; {:.1f} ms",
         kEdit, report.epoch, report.rank, report.ranks, edit_.handle->communicator->id(),
         report.links_kept, report.links_made_for_newcomers, report.links_made_at_first_use,
-        report.links_made_again, report.links_closed,
+        report.links_made_again, report.links_closed, report.windows_kept,
+        report.registrations_kept,
         static_cast<double>(report.drain_ns + report.agree_ns + report.build_ns + report.move_ns) /
             kNanosecondsPerMillisecond);
   }
@@ -233,6 +229,7 @@ class EditAttempts {
   const EditInPlace& edit_;
   const Patience& patience_;
   const std::vector<MemberId> before_;
+  comm::RemovedMembers kept_out_;
   std::shared_ptr<comm::GroupHistory> history_;
   EditStory story_;
 };
@@ -261,6 +258,7 @@ Status read_edit(const tuttiEdit_t* given, EditInPlace& edit) {
   edit.plan.newcomers = static_cast<uint32_t>(read.newcomers);
   edit.plan.at_least = static_cast<uint32_t>(read.at_least);
   edit.abort = read.abort != 0;
+  edit.kills_removed = read.kill_removed != 0;
   if (read.timeout_ns != 0) edit.timeout_ns = read.timeout_ns;
   return {};
 }
@@ -303,7 +301,7 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
   making.revives_parent = true;
   making.blocking = comm->config.blocking;
   const Status prepared = caught_status([&] {
-    making.make = [edit](const Patience& patience) -> Child {
+    making.make = [edit](const Patience& patience) -> Result<std::unique_ptr<comm::Communicator>> {
       const Patience limited = patience.at_most(edit.timeout_ns);
       Status status = EditAttempts(edit, limited).run();
       if (!status.ok()) return status;
@@ -316,79 +314,6 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
     return refuse(comm, prepared);
   }
   return make_communicator(std::move(making));
-}
-
-/// A newcomer listens before it belongs to a group.
-Result<std::shared_ptr<const comm::Roster>> listen_as_newcomer(Process& process,
-                                                               const bootstrap::UniqueId& id) {
-  const Config& environment = *process.env().config;
-  const Result<bootstrap::Interface> chosen = choose_interface(environment, id.addresses);
-  if (!chosen.ok()) return chosen.status();
-  Result<bootstrap::Listener> listener = bootstrap::listen_on(chosen.value().address, 0);
-  if (!listener.ok()) return listener.status();
-  auto roster = std::make_shared<comm::Roster>();
-  roster->places.push_back({host_name(), getpid(), chosen.value().address, listener.value().port,
-                            bootstrap::host_id(environment)});
-  roster->listener = std::move(listener.value().fd);
-  return std::shared_ptr<const comm::Roster>(roster);
-}
-
-/// Until the members let this newcomer in. Each turn begins with the view that they have then.
-Child join_group(Process& process, const bootstrap::UniqueId& id, const CommConfig& config,
-                 const Patience& patience) {
-  auto listener = listen_as_newcomer(process, id);
-  if (!listener.ok()) return listener.status();
-  const bootstrap::GroupKey door{id.communicator(), id.key};
-  const MemberId self{process.id(),
-                      static_cast<uint32_t>(bootstrap::kMaxRanks + process.next_id())};
-  patience.waits_for("a newcomer waits for the members to let it in");
-  for (;;) {
-    const Result<std::string> words =
-        bootstrap::ask_as_guest(id.addresses, id.group_port, door, patience);
-    if (!words.ok()) return words.status();
-    Result<comm::GroupWelcome> welcome = comm::GroupWelcome::open(id.key, words.value());
-    if (!welcome.ok()) return welcome.status();
-    comm::GroupWelcome& told = welcome.value();
-    const auto history = std::make_shared<comm::GroupHistory>(
-        self, told.first, listener.value(), std::move(told.view), std::move(told.places));
-    auto session = comm::EditSession::open(*history, [](const MemberId&) { return false; });
-    if (!session.ok()) return session.status();
-    const Result<bool> joined = session.value()->join(patience);
-    if (!joined.ok()) return joined.status();
-    if (!joined.value()) continue;
-    const Founding founding = founding_of_epoch(history, *session.value());
-    return build(process, founding, config, *session.value(), patience);
-  }
-}
-
-tuttiResult_t join_in_place(tuttiComm_t* out, const tuttiUniqueId* given,
-                            const tuttiConfig_t* given_config) {
-  const std::string name = kJoin;
-  if (out == nullptr) return report(nullptr, Status::invalid_argument(name + ": comm is null"));
-  hand_out(out, nullptr);
-  if (given == nullptr) return report(nullptr, Status::invalid_argument(name + ": id is null"));
-  const Result<bootstrap::UniqueId> id = decode_id(*given);
-  if (!id.ok()) return report(nullptr, id.status());
-  if (id.value().group_port == 0) {
-    return report(nullptr, Status::invalid_argument(
-                               name + ": this id leads to no communicator; it must come from "
-                                      "tuttiCommGetUniqueId of a communicator whose network this "
-                                      "host can reach"));
-  }
-  const Result<CommConfig> config = read_config(given_config, {}, kJoin);
-  if (!config.ok()) return report(nullptr, config.status());
-  const Result<Process*> process = Process::current();
-  if (!process.ok()) return report(nullptr, process.status());
-  const Inside inside;
-  Maker maker = [process = process.value(), id = id.value(),
-                 config = config.value()](const Patience& patience) {
-    return join_group(*process, id, config, patience);
-  };
-  Result<Making> making =
-      plan_making(out, config.value(), told(kJoin, config.value(), std::move(maker)));
-  if (!making.ok()) return report(nullptr, making.status());
-  making.value().who = "a newcomer";
-  return make_communicator(std::move(making).value());
 }
 
 Status get_epoch(tuttiComm_t comm, uint32_t* epoch) {
@@ -424,11 +349,6 @@ extern "C" {
 
 tuttiResult_t tuttiCommEdit(tuttiComm_t comm, const tuttiEdit_t* edit, tuttiEditReport_t* report) {
   return tutti::api::caught(comm, [&] { return tutti::api::edit_in_place(comm, edit, report); });
-}
-
-tuttiResult_t tuttiCommJoin(tuttiComm_t* comm, const tuttiUniqueId* id,
-                            const tuttiConfig_t* config) {
-  return tutti::api::caught(nullptr, [&] { return tutti::api::join_in_place(comm, id, config); });
 }
 
 tuttiResult_t tuttiCommGetEpoch(tuttiComm_t comm, uint32_t* epoch) {

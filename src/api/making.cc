@@ -347,7 +347,8 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
 }
 
 // Readers that come in between are told that it is being made.
-Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next) {
+Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next,
+                 const std::function<void()>& windows) {
   Lounge& lounge = *handle->lounge;
   lounge.enroll(next->id());
   if (!change(handle, CommState::kBusy, CommState::kMaking)) {
@@ -357,6 +358,7 @@ Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next) {
   (void)wait_for_use(handle, kNoDeadline);
   const std::string words = "the group has gone on to epoch " +
                             std::to_string(next->standing().epoch()) + " of its communicator";
+  windows();
   std::unique_ptr<comm::Communicator> ended = std::exchange(handle->communicator, std::move(next));
   (void)change(handle, CommState::kMaking, CommState::kBusy);
   ended->failures().abort(Status::remote_error(words));

@@ -67,8 +67,10 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience);
 /// error, here and on the other ranks. From any thread.
 void order_abort(tuttiComm* handle);
 /// By the maker of a busy parent: the handle stands for the next epoch's communicator from now on,
-/// and this epoch's ends. kRemoteError: somebody ended the handle meanwhile.
-Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next);
+/// and this epoch's ends. `windows` runs while nobody is in a call and both are there.
+/// kRemoteError: somebody ended the handle meanwhile.
+Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next,
+                 const std::function<void()>& windows);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
 Status end_communicator(tuttiComm* handle, CommState ended);

@@ -142,6 +142,14 @@ tuttiWindow* Process::new_window() {
   return &windows_.emplace_back();
 }
 
+void Process::move_windows(tuttiComm* handle, comm::Communicator& next) {
+  const std::lock_guard lock(mutex_);
+  for (tuttiWindow& window : windows_) {
+    if (window.comm.load(std::memory_order_acquire) != handle) continue;
+    window.window = next.memory().numbered(window.window->number());
+  }
+}
+
 tuttiRequest* Process::new_request() {
   const std::lock_guard lock(mutex_);
   if (free_requests_.empty()) {

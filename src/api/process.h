@@ -71,6 +71,10 @@ class Process {
   /// in the same order.
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
+  /// The windows of a handle whose communicator is followed by another one of the same group, which
+  /// has them under the same numbers. Nobody uses the handle meanwhile.
+  void move_windows(tuttiComm* handle, comm::Communicator& next);
+
   Result<void*> allocate(size_t bytes);
   Result<void*> keep(std::unique_ptr<exec::DeviceAllocation> allocation);
   /// Of either kind.

@@ -5,23 +5,18 @@
 #include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
+#include "src/api/window_memory.h"
 #include "src/operation/access_operation.h"
 #include "src/transport/memory_handle.h"
 
 namespace tutti::api {
-namespace {
 
-using comm::Access;
-
-static_assert(comm::Window::kSignals == TUTTI_WINDOW_SIGNALS);
-
-Status describe(Process& process, int flags, comm::WindowMemory& mine) {
-  if (flags != 0) return Status::invalid_argument("tuttiCommWindowRegister: flags must be 0");
+Status describe_window(const char* call, Process& process, comm::WindowMemory& mine) {
   if (mine.base == nullptr && mine.bytes > 0) {
-    return Status::invalid_argument("tuttiCommWindowRegister: base is null");
+    return Status::invalid_argument(std::string(call) + ": base is null");
   }
   if (mine.bytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
-    return Status::invalid_argument("tuttiCommWindowRegister: no memory has " +
+    return Status::invalid_argument(std::string(call) + ": no memory has " +
                                     std::to_string(mine.bytes) + " bytes");
   }
   const auto arena = mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
@@ -34,12 +29,19 @@ Status describe(Process& process, int flags, comm::WindowMemory& mine) {
   return {};
 }
 
+namespace {
+
+using comm::Access;
+
+static_assert(comm::Window::kSignals == TUTTI_WINDOW_SIGNALS);
+
 // `mine` becomes what there is to register.
 Status prepare(Process& process, const tuttiWindow_t* window, int flags, comm::WindowMemory& mine) {
   if (window == nullptr) {
     return Status::invalid_argument("tuttiCommWindowRegister: window is null");
   }
-  return describe(process, flags, mine);
+  if (flags != 0) return Status::invalid_argument("tuttiCommWindowRegister: flags must be 0");
+  return describe_window("tuttiCommWindowRegister", process, mine);
 }
 
 struct WindowCall {
@@ -94,6 +96,16 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   return comm->communicator->close_window(window->window);
 }
 
+Status number_of_window(tuttiWindow_t window, uint32_t* number) {
+  tuttiComm_t comm = nullptr;
+  if (Status status = find_comm(window, comm); !status.ok()) return status;
+  const Visitor visitor = visit(comm);
+  if (Status status = check_readable(comm); !status.ok()) return status;
+  if (number == nullptr) return Status::invalid_argument("tuttiWindowGetNumber: number is null");
+  *number = window->window->number();
+  return {};
+}
+
 tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t stream) {
   tuttiComm_t comm = nullptr;
   if (Status status = find_comm(window, comm); !status.ok()) return refuse(comm, status);
@@ -140,6 +152,12 @@ tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes
 tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window) {
   return tutti::api::caught(
       comm, [&] { return tutti::api::report(comm, tutti::api::deregister_window(comm, window)); });
+}
+
+tuttiResult_t tuttiWindowGetNumber(tuttiWindow_t window, uint32_t* number) {
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::report(nullptr, tutti::api::number_of_window(window, number));
+  });
 }
 
 tuttiResult_t tuttiPut(const void* source, size_t bytes, int peer, tuttiWindow_t window,

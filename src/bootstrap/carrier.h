@@ -71,6 +71,8 @@ class MemberCarrier {
   bool is_connected(const MemberId& member) const;
   /// Waits until everything sent is on its way, or until then.
   void flush(uint64_t until_ns);
+  /// Everything was said, as far as this end knows.
+  bool is_quiet() const;
   /// Members whose listeners have refused a connection. They never come back.
   const std::set<MemberId>& gone() const { return gone_; }
 
@@ -105,7 +107,6 @@ class MemberCarrier {
   bool advance_call(CarrierConnection& connection);
   bool read(CarrierConnection& connection, std::vector<CarriedMessage>& messages);
   bool take_frames(CarrierConnection& connection, std::vector<CarriedMessage>& messages);
-  bool is_quiet() const;
 
   const CarrierOptions options_;
   std::unique_ptr<transport::door::Gate> gate_;

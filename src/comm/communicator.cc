@@ -226,7 +226,8 @@ void Communicator::end_leaving() {
   frame_->publish_failure();
 }
 
-Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
+Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine,
+                                                            uint64_t timeout_ns) {
   constexpr size_t kSlot = 512;
   if (mine.size() + 1 > kSlot) return Status::internal_error("a memory handle is too long");
   std::vector<char> send(kSlot, 0), recv(kSlot * static_cast<size_t>(ranks()), 0);
@@ -240,6 +241,7 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   Extras extras;  // not the algorithm that the user's calls are to take: it may have no such form
   extras.options = this->options();
   extras.options->algorithm.clear();
+  if (timeout_ns > 0) extras.options->timeout_ns = timeout_ns;
   gather.extras = &extras;
   if (Status status = collectives_->run(gather); !status.ok()) return status;
   std::vector<std::string> texts;
@@ -254,6 +256,21 @@ Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_cl
   return memory_->open(
       mine, {id(), options_.membership.self.epoch, 0},
       [this](const std::string& text) { return gather_texts(text); }, keep_closed);
+}
+
+Result<KeptMemory> Communicator::take_over(const MemorySource& source,
+                                           const std::vector<std::string>& lists,
+                                           const Patience& patience) {
+  const uint64_t now_ns = monotonic_ns();
+  const uint64_t left_ns = patience.deadline_ns() - std::min(patience.deadline_ns(), now_ns) + 1;
+  Result<KeptMemory> kept = memory_->take_over(
+      source, lists, {id(), options_.membership.self.epoch, 0},
+      [&](const std::string& text) { return gather_texts(text, left_ns); });
+  if (kept.ok()) return kept;
+  failure_->abort(kept.status());
+  give_up();
+  (void)close_windows(kStretchPatienceNs);
+  return kept;
 }
 
 Status Communicator::close_window(Window* window) {
@@ -294,11 +311,6 @@ Status Communicator::check_editable() {
     return Status(Code::kUnsupported,
                   "a communicator whose ranks have devices cannot be edited in place yet: its "
                   "streams and graphs hold the present epoch; shrink or grow it");
-  }
-  if (memory_->has_any()) {
-    return Status(Code::kUnsupported,
-                  "a communicator with open windows or registered memory cannot be edited in "
-                  "place yet: close and deregister them first");
   }
   return {};
 }

@@ -48,6 +48,11 @@ class Communicator final {
   Standing& standing() { return *standing_; }
   /// Why no edit can take over what this epoch has; OK if it can.
   Status check_editable();
+  /// Collective, in an epoch that follows an edit, once it is made (MemoryTable::take_over). After
+  /// an error the communicator has failed, and nobody touches that memory because of it.
+  Result<KeptMemory> take_over(const MemorySource& source, const std::vector<std::string>& lists,
+                               const Patience& patience);
+  MemoryTable& memory() { return *memory_; }
 
   /// They run the calls of the host, one at a time.
   Collectives& collectives() { return *collectives_; }
@@ -128,7 +133,8 @@ class Communicator final {
   Status measure_network(const Patience& patience);
   Status open_watch();
   Status open_streams();
-  Result<std::vector<std::string>> gather_texts(const std::string& mine);
+  /// `timeout_ns`: 0: the usual one.
+  Result<std::vector<std::string>> gather_texts(const std::string& mine, uint64_t timeout_ns = 0);
   bool is_still_well();
 
   CommunicatorOptions options_;

@@ -10,6 +10,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr uint64_t kTurnNs = 20 * kNanosecondsPerMillisecond;
+constexpr uint64_t kShortTurnNs = kNanosecondsPerMillisecond;
 constexpr uint64_t kRepeatNs = 100 * kNanosecondsPerMillisecond;
 // A member whose link is lost may answer by its listener; after so long its host is taken for lost.
 constexpr uint64_t kSilenceNs = 5 * kNanosecondsPerSecond;
@@ -362,7 +363,12 @@ void EditSession::give_up(const Status& reason) {
 Status EditSession::finish(const Patience& patience) {
   constexpr uint64_t kAwayNs = 5 * kRepeatNs;
   const consensus::View view = history_.view();
-  if (history_.rank() != 0) return {};
+  if (history_.rank() != 0) {
+    // The first member waits for the word that this one has them.
+    const uint64_t until_ns = deadline_after(kNanosecondsPerSecond);
+    while (!carrier_->is_quiet() && monotonic_ns() < until_ns) turn(deadline_after(kShortTurnNs));
+    return {};
+  }
   std::map<MemberId, uint64_t> away_since_ns;
   for (const MemberId& member : view.members) {
     if (member != history_.self()) away_since_ns[member] = kNoDeadline;

@@ -15,10 +15,6 @@ constexpr uint64_t kLookNs = 100'000'000;
 // In the place of a handle.
 constexpr std::string_view kOnDevice = "device";
 
-std::string text_of(const WindowMemory& mine) {
-  return std::to_string(mine.bytes) + " " + (mine.on_device ? std::string(kOnDevice) : mine.handle);
-}
-
 bool is_on_device(const std::string& text) {
   const size_t space = text.find(' ');
   return space != std::string::npos && std::string_view(text).substr(space + 1) == kOnDevice;
@@ -29,6 +25,10 @@ Status too_small(const std::string& peer) {
 }
 
 }  // namespace
+
+std::string MemoryTable::text_of(const WindowMemory& mine) {
+  return std::to_string(mine.bytes) + " " + (mine.on_device ? std::string(kOnDevice) : mine.handle);
+}
 
 // All ranks find the same.
 Status MemoryTable::check_sizes(uint64_t bytes, std::span<const std::string> texts) const {
@@ -80,13 +80,26 @@ Result<uint64_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& g
   const bool well = mine.problem.ok();
   const Result<std::vector<std::string>> texts = gather(well ? text_of(mine) : "");
   if (!texts.ok()) return texts.status();
-  Status fit = check_sizes(mine.bytes, texts.value());
+  const Status fit = check_sizes(mine.bytes, texts.value());
   if (fit.ok() && mine.on_device) return on_device(mine);
+  Result<exec::Registration> made = share(mine, fit, texts.value(), gather);
+  if (!made.ok()) return made.status();
+  const Result<uint32_t> number = keep(std::move(made).value(), mine);
+  if (!number.ok()) return number.status();
+  return uint64_t{number.value()};
+}
+
+// `fits`: whether the texts of the ranks fit together.
+Result<exec::Registration> MemoryTable::share(const WindowMemory& mine, const Status& fits,
+                                              std::span<const std::string> texts,
+                                              const GatherTexts& gather) {
+  const bool well = mine.problem.ok();
   exec::Registration made;
   made.mine = mine.base;
   made.bytes = mine.bytes;
   made.owner = mine.owner;
-  if (fit.ok()) fit = map(made, texts.value());
+  Status fit = fits;
+  if (fit.ok()) fit = map(made, texts);
   if (fit.ok() && well) made.owner = membership_.announce({mine.base, mine.bytes}, mine.owner);
   const Status mapped = well ? fit : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
@@ -100,12 +113,10 @@ Result<uint64_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& g
                                         " cannot map the memory that is being registered"));
     if (!problem.ok()) return problem;
   }
-  const Result<uint32_t> number = keep(std::move(made));
-  if (!number.ok()) return number.status();
-  return uint64_t{number.value()};
+  return made;
 }
 
-Result<uint32_t> MemoryTable::keep(exec::Registration made) {
+Result<uint32_t> MemoryTable::keep(exec::Registration made, const WindowMemory& mine) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = registrations_.add(std::move(made));
   if (number == exec::Registration::kNone) {
@@ -113,7 +124,7 @@ Result<uint32_t> MemoryTable::keep(exec::Registration made) {
         "registered memory that is older than 16 million others is in the way");
   }
   has_registered_.store(true, std::memory_order_relaxed);
-  registered_.push_back(number);
+  registered_.push_back({number, mine});
   return number;
 }
 
@@ -122,7 +133,9 @@ Result<uint32_t> MemoryTable::keep(exec::Registration made) {
 Status MemoryTable::remove(uint64_t number) {
   exec::Registration removed;  // unmapped without the lock
   const std::lock_guard lock(mutex_);
-  const auto found = std::find(registered_.begin(), registered_.end(), number);
+  if (std::erase(unused_, number) > 0) return {};
+  const auto found = std::find_if(registered_.begin(), registered_.end(),
+                                  [&](const auto& one) { return one.number == number; });
   if (found == registered_.end()) {
     return Status::invalid_usage("the handle is of no registration of this communicator");
   }
@@ -274,11 +287,6 @@ Status MemoryTable::left_alone(const Status& failure) const {
     if (Status alone = window->left_alone(failure, {}, kLookNs); !alone.ok()) return alone;
   }
   return {};
-}
-
-bool MemoryTable::has_any() {
-  const std::lock_guard lock(mutex_);
-  return has_registered() || windows_.size() > closed_.size();
 }
 
 }  // namespace tutti::comm

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,20 @@
 #include "src/exec/registrations.h"
 
 namespace tutti::comm {
+
+class MemoryTable;
+
+/// Where the memory of an epoch that follows an edit comes from.
+struct MemorySource {
+  MemoryTable* before = nullptr;  // of this rank, in the epoch that it leaves; null: a newcomer
+  std::vector<WindowMemory> parts;  // a newcomer's, of the open windows by rising numbers
+};
+
+/// The memory that an epoch has from the one before.
+struct KeptMemory {
+  std::vector<Window*> windows;  // of this rank; the table's
+  uint32_t registrations = 0;    // that calls may use
+};
 
 class MemoryTable {
  public:
@@ -48,8 +63,6 @@ class MemoryTable {
   Status remove(uint64_t number);
   /// Whether anything is registered, which costs a load.
   bool has_registered() const { return has_registered_.load(std::memory_order_relaxed); }
-  /// Whether anything is registered or a window is open. While nothing is being opened.
-  bool has_any();
   /// Whether the call that begins may use its buffers as registered memory; then that stays until
   /// end_use(). A buffer of no bytes may lie anywhere.
   bool use(transport::ConstBuffer send, transport::ConstBuffer recv);
@@ -58,6 +71,27 @@ class MemoryTable {
     if (is_in_use_) [[unlikely]]
       take_out_retired();
   }
+
+  /// A list of what this rank has, for the members of the next epoch; or a newcomer. Any length.
+  std::string list();
+  static std::string list_of_newcomer();
+  /// Collective, in an epoch that follows an edit, before anything else; `lists` by rank. The
+  /// windows that any member has open are made anew over the same memory, with their numbers;
+  /// members that have ended their part stay without one. Registrations that all members have stay
+  /// usable; of others only the handle is left. A newcomer has none.
+  Result<KeptMemory> take_over(const MemorySource& source, const std::vector<std::string>& lists,
+                               transport::ChannelId region, const GatherTexts& gather);
+  /// Before the memory of a healthy communicator is taken over: what this rank has put to peers is
+  /// there when this returns, but for peers that it is to do without. kTimeout: not by then.
+  Status flush(const std::set<int>& without, uint64_t deadline_ns);
+  /// The open window of this number; null: this rank has none.
+  Window* numbered(uint32_t number);
+
+  // Of a process of this host that an edit removes, though it may live.
+  /// It begins nothing any more in this rank's windows; or may again.
+  void bar(int peer, bool out) const;
+  /// Names for people what of this rank's it may still write to; empty: nothing.
+  std::string within_reach_of(int peer);
 
   /// Collective. The window is the table's. `region` names the communicator; its lane is this
   /// table's to choose. `keep_closed`: somebody may still have closed ones; else this frees them.
@@ -78,9 +112,23 @@ class MemoryTable {
   void leave_attendant();
 
  private:
+  struct RegisteredMemory {
+    uint32_t number = exec::Registration::kNone;
+    WindowMemory mine;
+  };
+  struct Inventory;
+
+  static std::string text_of(const WindowMemory& mine);
+  Result<Window*> take_window(const MemorySource& source, size_t place,
+                              transport::ChannelId region, const GatherTexts& gather);
+  Result<uint32_t> take_registrations(MemoryTable& before, const std::set<uint64_t>& of_all,
+                                      const GatherTexts& gather);
+  Status take_registration(const RegisteredMemory& old, const GatherTexts& gather);
+  Result<exec::Registration> share(const WindowMemory& mine, const Status& fits,
+                                   std::span<const std::string> texts, const GatherTexts& gather);
   Status map(exec::Registration& made, std::span<const std::string> texts) const;
   Status check_sizes(uint64_t bytes, std::span<const std::string> texts) const;
-  Result<uint32_t> keep(exec::Registration made);
+  Result<uint32_t> keep(exec::Registration made, const WindowMemory& mine);
   exec::Registration take_out(uint32_t number);
   void take_out_retired();
   void forget_closed();
@@ -99,7 +147,8 @@ class MemoryTable {
   bool is_in_use_ = false;  // registered memory; written under mutex_, by the thread in the call
   std::atomic<bool> has_registered_{false};  // written under mutex_
   std::mutex mutex_;
-  std::vector<uint32_t> registered_;  // under mutex_; for collectives
+  std::vector<RegisteredMemory> registered_;  // under mutex_; for collectives
+  std::vector<uint32_t> unused_;      // under mutex_: handles whose memory an edit did not keep
   std::vector<uint32_t> retired_;     // under mutex_: the running call may use them
   std::vector<Window*> closed_;       // under mutex_: in windows_
 };

@@ -1,11 +1,12 @@
 // The ranks of a host share this about one rank's part of a window: the signals raised for it, and
 // a door through which they go to its memory.
 //
-// A rank that copies is inside for one piece at a time, and only while the door is open. The owner
-// changes the door and then waits until nobody is inside: both sides store before they look.
+// A rank that copies is inside for one piece at a time, and only while the door is open and does
+// not bar it. The owner changes the door, or bars a rank, and then waits until nobody is inside:
+// both sides store before they look.
 //
 // Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
-// have one writer, the rank they are named for; the door has its owner.
+// have one writer, the rank they are named for; the door and the bars have its owner.
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,13 @@ class PartBoard {
   /// kSignals in a row, which `source` raises.
   Word* signals(uint32_t source) const { return words_ + kHead + size_t{source} * kRow; }
   Word& inside(uint32_t source) const { return signals(source)[kSignals]; }
+  /// The owner keeps `source` out, and looks for it inside then: as with the door.
+  void bar(uint32_t source, bool out) const {
+    signals(source)[kSignals + 1].store(out ? 1 : 0, std::memory_order_seq_cst);
+  }
+  bool bars(uint32_t source) const {
+    return signals(source)[kSignals + 1].load(std::memory_order_seq_cst) != 0;
+  }
 
   Door door() const { return static_cast<Door>(words_->load(std::memory_order_seq_cst)); }
   void set(Door door) const {

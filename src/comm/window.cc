@@ -32,6 +32,7 @@ Status not_registered_by(const std::string& rank) {
 }
 
 constexpr const char* kDone = "done";
+constexpr const char* kAbsent = "absent";
 
 Status described_badly(const std::string& rank) {
   return Status::remote_error(rank + " described its part of the window badly");
@@ -69,8 +70,11 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
                                                const std::function<Status()>& serve) {
   std::unique_ptr<Window> made(new Window(members));
   made->region_ = region;
+  made->mine_ = mine;
+  made->mine_.before = nullptr;
   Status problem = mine.problem;
-  Result<std::string> text = problem.ok() ? made->open(mine) : Result<std::string>(problem);
+  Result<std::string> text = problem;
+  if (problem.ok()) text = mine.is_absent ? Result<std::string>(kAbsent) : made->open(mine);
   if (problem.ok()) problem = text.status();
   // A rank with a problem takes part all the same, or the others would wait for it.
   Result<std::vector<std::string>> texts = gather(problem.ok() ? text.value() : "");
@@ -108,6 +112,8 @@ Result<std::string> Window::open(const WindowMemory& mine) {
   Result<std::string> handle = transport::describe_memory(arena.value());
   if (!handle.ok()) return handle.status();
   memory_of_board_ = std::move(arena).value();
+  parts_[rank_].board = PartBoard(memory_of_board_.data());
+  if (mine.before != nullptr) take_signals(*mine.before);
   expose(mine);  // before any peer knows of it
   return std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
          std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
@@ -121,7 +127,6 @@ void Window::expose(const WindowMemory& mine) {
   own.owner = members_.announce({mine.base, mine.bytes}, mine.owner);  // before it is exposed
   own.region = region_;
   own.thread = true;
-  own.board = PartBoard(memory_of_board_.data());
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
     transport::Link* link = members_.link(static_cast<int>(peer));
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
@@ -134,7 +139,11 @@ void Window::expose(const WindowMemory& mine) {
 
 Status Window::connect(int peer, const std::string& text) {
   if (text.empty()) return not_registered_by(members_.name_of(peer));
-  if (peer == members_.rank()) return {};
+  if (peer == members_.rank() || mine_.is_absent) return {};
+  if (text == kAbsent) {
+    parts_[static_cast<size_t>(peer)].is_absent = true;
+    return {};
+  }
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != kLines) return described_badly(members_.name_of(peer));
   Result<uint64_t> bytes = number_in(lines[kBytes]), offset = number_in(lines[kOffset]);
@@ -186,11 +195,12 @@ Status Window::check(const Access& access) const {
     return Status::invalid_argument(what + "signal " + std::to_string(access.signal) +
                                     "; there are " + std::to_string(kSignals));
   }
+  const bool waits = access.kind == Access::Kind::kWaitSignal;
+  if (part.is_absent) return waits ? Status() : gone(access);
   if (!part.board.valid() && part.remote == nullptr) {
     return Status::unsupported(what + "the transport to " + peer() +
                                " has no one-sided access; send instead");
   }
-  const bool waits = access.kind == Access::Kind::kWaitSignal;
   const bool ended = part.remote != nullptr ? part.remote->refused(part.region)
                                             : part.board.door() == Door::kClosed;
   if (!waits && ended) return gone(access);
@@ -254,7 +264,7 @@ exec::Progress Window::advance_here(Access& access, const WindowPart& part) cons
     {
       const Stay stay(inside);
       door = part.board.door();
-      touched = door == Door::kOpen && touch(access, part);
+      touched = door == Door::kOpen && !part.board.bars(rank_) && touch(access, part);
     }
     if (door == Door::kClosed) access.problem = gone(access);
   } while (touched && access.moved < until);

@@ -6,6 +6,8 @@
 // it sees the puts before it. Elsewhere the link does both (transport::OneSided), with the same
 // counters, so that waiting for a signal is one and the same. The peer calls nothing.
 //
+// An edit makes the window anew beside the old one, over the same memory; signals go on by members.
+//
 // close() ends this rank's part: peers' operations on it are refused. They learn that from its
 // board, which each rank of the host has mapped as long as its own window lives: the file is gone
 // with the last of them.
@@ -59,6 +61,10 @@ struct WindowMemory {
   bool on_device = false;  // of a registration: device memory, without a handle here
   std::shared_ptr<const void> owner;  // of that arena: it stays for as long as it is used
   Status problem;  // not OK: this rank cannot take part, and all ranks shall know
+  // Of a window in an epoch that follows an edit:
+  const Window* before = nullptr;  // the same one of this rank in the epoch that ends; its signals
+                                   // go on, and nobody raises them there any more
+  bool is_absent = false;          // this rank has no part of it, and only says so
 };
 
 /// The words in which a rank tells the others of its share in a common step; and their meaning for
@@ -74,7 +80,8 @@ class Window {
   static constexpr uint32_t kSignals = PartBoard::kSignals;
 
   /// Collective. `region` is this rank's name for its part, never used again. `serve` makes that
-  /// peers of other hosts are answered; it runs before any rank has the window.
+  /// peers of other hosts are answered; it runs before any rank has the window. A rank that is
+  /// absent gets one that nobody uses.
   static Result<std::unique_ptr<Window>> create(const Membership& members, const WindowMemory& mine,
                                                 transport::ChannelId region,
                                                 const GatherTexts& gather,
@@ -101,6 +108,17 @@ class Window {
   /// does.
   Status left_alone(const Status& failure, const Status& outcome, uint64_t patience_ns) const;
 
+  /// Equal on all ranks, and rising in the order in which windows were made.
+  uint32_t number() const { return region_.lane; }
+  /// This rank's part, as it was brought.
+  const WindowMemory& memory() const { return mine_; }
+  /// Gets of no bytes. When all of them are over, what this rank has put to peers is there.
+  std::vector<Access> flushes();
+  /// While it is barred, a process of this host begins nothing in this rank's part.
+  void bar(int peer, bool out) const;
+  /// Whether that process is at this rank's part.
+  bool is_inside(int peer) const;
+
  private:
   struct WindowPart {
     uint64_t bytes = 0;
@@ -112,6 +130,7 @@ class Window {
     transport::Import memory_of_board;
     PartBoard board;
     bool thread = false;                    // of this process
+    bool is_absent = false;                 // the peer has ended its part in an earlier epoch
     transport::OneSided* remote = nullptr;  // instead of memory and board
     transport::Stream* stream = nullptr;    // its tickets
     transport::Link* link = nullptr;
@@ -122,6 +141,7 @@ class Window {
   Result<std::string> open(const WindowMemory& mine);
   Status discard(const Status& problem, bool refused);
   void expose(const WindowMemory& mine);
+  void take_signals(const Window& before);
   Status connect(int peer, const std::string& text);
   Status find_memory(int peer, std::string_view handle, uint64_t offset);
   exec::Progress advance_here(Access& access, const WindowPart& part) const;
@@ -134,6 +154,7 @@ class Window {
   const Membership& members_;
   const uint32_t rank_;
   transport::ChannelId region_;
+  WindowMemory mine_;
   transport::Arena memory_of_board_;
   std::vector<WindowPart> parts_;  // by rank
   std::vector<uint64_t> waited_;   // [source][signal]: how many this rank has waited for

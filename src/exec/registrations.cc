@@ -13,6 +13,8 @@ uint32_t Registrations::add(Registration made) {
   return last_number_;
 }
 
+void Registrations::restore(Registration kept) { all_.push_back(std::move(kept)); }
+
 Registration Registrations::remove(uint32_t number) {
   const auto found = std::find_if(all_.begin(), all_.end(),
                                   [&](const Registration& one) { return one.number == number; });

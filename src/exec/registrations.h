@@ -36,6 +36,11 @@ class Registrations {
   /// Returns the number it gets here: ranks add them in the same order, and may remove them in any.
   /// kNone if an old one still has that number.
   uint32_t add(Registration made);
+  /// The same under the number that it has, in an epoch that follows an edit.
+  void restore(Registration kept);
+  uint32_t last_number() const { return last_number_; }
+  /// Numbers up to this one count as taken.
+  void skip_to(uint32_t number) { last_number_ = number % Registration::kNumbers; }
   /// Not while a call uses it. Dropping what it returns gives the memory back.
   Registration remove(uint32_t number);
   bool empty() const { return all_.empty(); }

@@ -105,6 +105,10 @@ class Mapped {
   /// such memory there, or here; kUnsupported: it is permitted no more.
   virtual Status read(Buffer target, uint64_t source) = 0;
   virtual Status write(uint64_t target, ConstBuffer source) = 0;
+  /// Ends the peer's process, for a peer that does not let go of this rank's memory; status() of
+  /// the link tells when it is gone. kUnsupported: it is this process, another user's, or cannot be
+  /// named from here.
+  virtual Status kill_peer() { return Status::unsupported("it is a thread of this process"); }
 };
 
 /// Messages to and from one peer. A message is a gather list on one side and a scatter list of the

@@ -162,26 +162,6 @@ TEST(EditInPlace, WithoutBlockingItIsPolled) {
   });
 }
 
-TEST(EditInPlace, RefusesOpenWindowsAndRegisteredMemory) {
-  run_ranks(2, [](tuttiComm_t& comm, int rank) {
-    void* memory = nullptr;
-    ASSERT_EQ(tuttiMemAlloc(&memory, 4096), tuttiSuccess);
-    tuttiWindow_t window = nullptr;
-    ASSERT_EQ(tuttiCommWindowRegister(comm, memory, 4096, &window, 0), tuttiSuccess)
-        << message_of(nullptr);
-    tuttiEdit_t nothing = TUTTI_EDIT_INITIALIZER;
-    nothing.timeout_ns = 5'000'000'000;
-    EXPECT_EQ(tuttiCommEdit(comm, &nothing, nullptr), tuttiUnsupported);
-    EXPECT_NE(message_of(comm).find("open windows"), std::string::npos) << message_of(comm);
-    EXPECT_EQ(sum_over(comm, rank), 1);
-    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
-    EXPECT_EQ(sum_over(comm, rank), 1);
-    EXPECT_EQ(tuttiCommEdit(comm, &nothing, nullptr), tuttiSuccess) << message_of(comm);
-    EXPECT_EQ(sum_over(comm, rank), 1);
-    EXPECT_EQ(tuttiMemFree(memory), tuttiSuccess);
-  });
-}
-
 void expect_refused(tuttiComm_t comm, const tuttiEdit_t* edit, const char* words) {
   EXPECT_EQ(tuttiCommEdit(comm, edit, nullptr), tuttiInvalidArgument);
   EXPECT_NE(message_of(comm).find(words), std::string::npos) << message_of(comm);

@@ -61,6 +61,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   Result<Fd> take_descriptor(int descriptor) override;
   Status read(transport::Buffer target, uint64_t source) override;
   Status write(uint64_t target, transport::ConstBuffer source) override;
+  Status kill_peer() override { return liveness_.kill(); }
 
  private:
   ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena,

@@ -1,6 +1,7 @@
 #include "transports/shm/liveness.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -62,6 +63,17 @@ Status Liveness::check() const {
   if (goodbye_ns_.compare_exchange_strong(first_ns, now_ns)) return {};
   if (now_ns < first_ns + kGraceNs) return {};  // another thread's clock may have been read later
   return Status::remote_error("it closed its end while this rank still waits for it");
+}
+
+Status Liveness::kill() const {
+  if (!process_.valid()) {
+    return Status::unsupported("its process cannot be named from this PID namespace");
+  }
+  if (syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0) == 0) return {};
+  if (errno == ESRCH) return {};  // it has ended meanwhile
+  const Status status = errno_status("pidfd_send_signal");
+  return Status::unsupported("its process may not be killed from here: " +
+                             std::string(status.message()));
 }
 
 /// The goodbye is only looked at, so it is found again by the next call.

@@ -41,6 +41,8 @@ class Liveness {
 
   /// OK, or why the peer will not answer any more. One or two system calls.
   Status check() const;
+  /// SIGKILL, by the pidfd: never to a process that has got its number.
+  Status kill() const;
 
  private:
   enum class Farewell { kNone, kGoodbye, kEndOfFile };
