@@ -59,4 +59,14 @@ std::vector<std::string> corpus_proposal();
 bool run_memory(Bytes input);
 std::vector<std::string> corpus_memory();
 
+// From members that edit their group: edit_targets.cc.
+bool run_edit_message(Bytes input);
+std::vector<std::string> corpus_edit_message();
+bool run_view(Bytes input);
+std::vector<std::string> corpus_view();
+bool run_epoch_card(Bytes input);
+std::vector<std::string> corpus_epoch_card();
+bool run_place(Bytes input);
+std::vector<std::string> corpus_place();
+
 }  // namespace tutti::fuzz
