@@ -49,7 +49,7 @@ class EditSession {
   Status check_building();
   /// The links could not be made here: the others are told.
   void give_up(const Status& reason);
-  /// The links are made here. Waits until everybody has its cards.
+  /// The links are made here. Waits until everybody has its cards, or the patience is over.
   Status finish(const Patience& patience);
 
  private:

@@ -71,7 +71,7 @@ std::string MemoryTable::list() {
     const bool is_closed = std::find(closed_.begin(), closed_.end(), window.get()) != closed_.end();
     if (!is_closed) mine.windows.insert(window->number());
   }
-  for (const RegisteredMemory& one : registered_) mine.registered[one.number] = one.mine.bytes;
+  for (const RegisteredPart& one : registered_) mine.registered[one.number] = one.mine.bytes;
   return mine.write();
 }
 
@@ -147,11 +147,11 @@ Result<Window*> MemoryTable::take_window(const MemorySource& source, size_t plac
 Result<uint32_t> MemoryTable::take_registrations(MemoryTable& before,
                                                  const std::set<uint64_t>& of_all,
                                                  const GatherTexts& gather) {
-  std::map<uint32_t, RegisteredMemory> kept;
+  std::map<uint32_t, RegisteredPart> kept;
   {
     const std::lock_guard lock(before.mutex_);
     unused_ = before.unused_;
-    for (const RegisteredMemory& old : before.registered_) {
+    for (const RegisteredPart& old : before.registered_) {
       if (of_all.count(old.number) == 0) {
         unused_.push_back(old.number);
       } else {
@@ -165,7 +165,7 @@ Result<uint32_t> MemoryTable::take_registrations(MemoryTable& before,
   return static_cast<uint32_t>(kept.size());
 }
 
-Status MemoryTable::take_registration(const RegisteredMemory& old, const GatherTexts& gather) {
+Status MemoryTable::take_registration(const RegisteredPart& old, const GatherTexts& gather) {
   const Result<std::vector<std::string>> texts = gather(text_of(old.mine));
   if (!texts.ok()) return texts.status();
   const Status fit = check_sizes(old.mine.bytes, texts.value());

@@ -112,7 +112,7 @@ class MemoryTable {
   void leave_attendant();
 
  private:
-  struct RegisteredMemory {
+  struct RegisteredPart {
     uint32_t number = exec::Registration::kNone;
     WindowMemory mine;
   };
@@ -123,7 +123,7 @@ class MemoryTable {
                               transport::ChannelId region, const GatherTexts& gather);
   Result<uint32_t> take_registrations(MemoryTable& before, const std::set<uint64_t>& of_all,
                                       const GatherTexts& gather);
-  Status take_registration(const RegisteredMemory& old, const GatherTexts& gather);
+  Status take_registration(const RegisteredPart& old, const GatherTexts& gather);
   Result<exec::Registration> share(const WindowMemory& mine, const Status& fits,
                                    std::span<const std::string> texts, const GatherTexts& gather);
   Status map(exec::Registration& made, std::span<const std::string> texts) const;
@@ -147,7 +147,7 @@ class MemoryTable {
   bool is_in_use_ = false;  // registered memory; written under mutex_, by the thread in the call
   std::atomic<bool> has_registered_{false};  // written under mutex_
   std::mutex mutex_;
-  std::vector<RegisteredMemory> registered_;  // under mutex_; for collectives
+  std::vector<RegisteredPart> registered_;  // under mutex_; for collectives
   std::vector<uint32_t> unused_;      // under mutex_: handles whose memory an edit did not keep
   std::vector<uint32_t> retired_;     // under mutex_: the running call may use them
   std::vector<Window*> closed_;       // under mutex_: in windows_
