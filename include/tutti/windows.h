@@ -61,7 +61,7 @@ TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_
 TUTTI_API tuttiResult_t tuttiWindowGetNumber(tuttiWindow_t window, uint32_t* number);
 /* A newcomer's part of a window that the group has open. */
 typedef struct {
-  void* base;           /* as tuttiCommWindowRegister() takes it */
+  void* base; /* as tuttiCommWindowRegister() takes it */
   size_t bytes;
   tuttiWindow_t window; /* set by the call; NULL: the group has no window for it */
 } tuttiWindowPart_t;

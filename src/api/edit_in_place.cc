@@ -16,9 +16,9 @@
 #include "src/base/clock.h"
 #include "src/base/little.h"
 #include "src/bootstrap/group.h"
-#include "src/comm/removed_members.h"
 #include "src/comm/edit_plan.h"
 #include "src/comm/edit_session.h"
+#include "src/comm/removed_members.h"
 
 namespace tutti::api {
 namespace {
@@ -154,13 +154,8 @@ class EditAttempts {
       session.give_up(status);
       return status;
     }
-    EpochMaking making{*edit_.process,
-                       edit_.handle->config,
-                       history_,
-                       session,
-                       {&parent.memory(), {}},
-                       &parent.membership(),
-                       {}};
+    EpochMaking making{*edit_.process,         edit_.handle->config, history_, session,
+                       {&parent.memory(), {}}, &parent.membership(), {}};
     // A newcomer has no model of this group, and all ranks must choose by the same one.
     const bool has_newcomers = !history_->view().newcomers.empty();
     if (parent.model().is_known && !has_newcomers) making.inherited = parent.model().model;

@@ -263,9 +263,9 @@ Result<KeptMemory> Communicator::take_over(const MemorySource& source,
                                            const Patience& patience) {
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns = patience.deadline_ns() - std::min(patience.deadline_ns(), now_ns) + 1;
-  Result<KeptMemory> kept = memory_->take_over(
-      source, lists, {id(), options_.membership.self.epoch, 0},
-      [&](const std::string& text) { return gather_texts(text, left_ns); });
+  Result<KeptMemory> kept =
+      memory_->take_over(source, lists, {id(), options_.membership.self.epoch, 0},
+                         [&](const std::string& text) { return gather_texts(text, left_ns); });
   if (kept.ok()) return kept;
   failure_->abort(kept.status());
   give_up();

@@ -28,7 +28,7 @@ class MemoryTable;
 
 /// Where the memory of an epoch that follows an edit comes from.
 struct MemorySource {
-  MemoryTable* before = nullptr;  // of this rank, in the epoch that it leaves; null: a newcomer
+  MemoryTable* before = nullptr;    // of this rank, in the epoch that it leaves; null: a newcomer
   std::vector<WindowMemory> parts;  // a newcomer's, of the open windows by rising numbers
 };
 
@@ -119,8 +119,8 @@ class MemoryTable {
   struct Inventory;
 
   static std::string text_of(const WindowMemory& mine);
-  Result<Window*> take_window(const MemorySource& source, size_t place,
-                              transport::ChannelId region, const GatherTexts& gather);
+  Result<Window*> take_window(const MemorySource& source, size_t place, transport::ChannelId region,
+                              const GatherTexts& gather);
   Result<uint32_t> take_registrations(MemoryTable& before, const std::set<uint64_t>& of_all,
                                       const GatherTexts& gather);
   Status take_registration(const RegisteredPart& old, const GatherTexts& gather);
@@ -148,9 +148,9 @@ class MemoryTable {
   std::atomic<bool> has_registered_{false};  // written under mutex_
   std::mutex mutex_;
   std::vector<RegisteredPart> registered_;  // under mutex_; for collectives
-  std::vector<uint32_t> unused_;      // under mutex_: handles whose memory an edit did not keep
-  std::vector<uint32_t> retired_;     // under mutex_: the running call may use them
-  std::vector<Window*> closed_;       // under mutex_: in windows_
+  std::vector<uint32_t> unused_;   // under mutex_: handles whose memory an edit did not keep
+  std::vector<uint32_t> retired_;  // under mutex_: the running call may use them
+  std::vector<Window*> closed_;    // under mutex_: in windows_
 };
 
 }  // namespace tutti::comm

@@ -15,10 +15,9 @@ TEST_P(SlowWindowEdits, KeepWhatIsRightUnderThirtySeeds) {
   const auto [scenario, network] = GetParam();
   constexpr int kFirst = 100, kRuns = 30;
   for (int seed = kFirst; seed < kFirst + kRuns; ++seed) {
-    const auto outcome = testing_support::run_program("window_edits",
-                                                      {"--scenario", scenario, "--network", network,
-                                                       "--seed", std::to_string(seed)},
-                                                      200);
+    const auto outcome = testing_support::run_program(
+        "window_edits",
+        {"--scenario", scenario, "--network", network, "--seed", std::to_string(seed)}, 200);
     ASSERT_EQ(outcome.exit_code, 0) << "seed " << seed << "\n" << outcome.output;
   }
 }
