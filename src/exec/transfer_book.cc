@@ -58,8 +58,10 @@ bool TransferBook::is_exchange(size_t peer) const {
 
 std::optional<TransferBook::Dispute> TransferBook::announce(std::span<const Transfer> transfers,
                                                             const Manner& manner) {
-  std::optional<Dispute> first;
   count(transfers);
+  // All are told of before one is compared: a peer that finds a difference with another one of them
+  // then gives up, and those that hear of it compare their own.
+  std::vector<uint32_t> numbers(transfers.size());
   for (size_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
     if (transfer.peer == rank_) continue;
@@ -68,11 +70,25 @@ std::optional<TransferBook::Dispute> TransferBook::announce(std::span<const Tran
     called.by_host = manner.by_host;
     called.in_exchange = !manner.by_host && is_exchange(transfer.peer);
     if (!manner.slots.empty()) called.slot = static_cast<uint8_t>(manner.slots[i]);
-    const uint32_t number = log.begin(called);
-    const auto found = log.compare(entries_of(transfer.peer, transfer.is_send), number);
-    if (found && !first) first = describe(transfer.peer, transfer.is_send, *found);
+    numbers[i] = log.begin(called);
   }
-  return first;
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    const auto& [peer, is_send] = std::pair(transfers[i].peer, transfers[i].is_send);
+    if (peer == rank_) continue;
+    const auto found = logs_[way_of(peer, is_send)].compare(entries_of(peer, is_send), numbers[i]);
+    if (found) return describe(peer, is_send, *found);
+  }
+  return std::nullopt;
+}
+
+bool TransferBook::awaits_peers() const {
+  for (size_t peer = 0; peer < entries_.size(); ++peer) {
+    for (const bool sends : {false, true}) {
+      const uint32_t number = logs_[way_of(peer, sends)].number();
+      if (number > 0 && !TransferLog::has_begun(entries_of(peer, sends), number)) return true;
+    }
+  }
+  return false;
 }
 
 std::optional<TransferBook::Dispute> TransferBook::find_recent() const {

@@ -44,6 +44,9 @@ class TransferBook {
   std::optional<Dispute> announce(std::span<const Transfer> transfers, const Manner& manner);
   /// The first difference among the last transfers with each peer.
   std::optional<Dispute> find_recent() const;
+  /// Some peer has not called as many transfers with this rank as this rank with it, so that a
+  /// difference may still turn up.
+  bool awaits_peers() const;
   /// The first of the transfers' peers that has not called as many with this rank as this rank with
   /// it.
   std::optional<int> find_late(std::span<const Transfer> transfers) const;

@@ -52,6 +52,14 @@ std::optional<CallDifference> CallComparison::find_recent() const {
   return CallDifference{std::move(found->status), found->peer};
 }
 
+bool CallComparison::awaits_peers() const {
+  const std::lock_guard lock(mutex_);
+  for (size_t rank = 0; number_ != 0 && rank < ranks_.words.size(); ++rank) {
+    if (!has_made(rank, number_)) return true;
+  }
+  return book_.awaits_peers();
+}
+
 // The first one: those behind it may differ because of it.
 std::optional<CallDifference> CallComparison::find_in_last(uint64_t most) const {
   for (uint64_t number = number_ > most ? number_ - most + 1 : 1; number <= number_; ++number) {

@@ -60,6 +60,10 @@ class CallComparison {
   /// have let go on.
   std::optional<CallDifference> find_recent() const;
 
+  /// A peer has not told yet of all that this rank has called with it, so that find_recent() may
+  /// find more.
+  bool awaits_peers() const;
+
   /// Of this rank's last call of all ranks; 0: it has made none.
   uint64_t number() const;
   /// Whether anything was announced.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct Memory {
       const size_t lines = CapturedMemory::bytes(kRanks) / sizeof(CapturedPage::SharedLine);
       lines_.push_back(std::make_unique<CapturedPage::SharedLine[]>(lines));
       bases.push_back(reinterpret_cast<std::byte*>(lines_.back().get()));
+      // Logs lie in what is padding of lines.
+      std::memset(static_cast<void*>(lines_.back().get()), 0,
+                  lines * sizeof(CapturedPage::SharedLine));
     }
     mapped = CapturedMemory(std::move(bases));
   }

@@ -252,6 +252,10 @@ std::optional<CallDifference> EagerCalls::find_difference() const {
   return found;
 }
 
+bool EagerCalls::may_find_difference() const {
+  return comparison_.awaits_peers() || (others_ != nullptr && others_->awaits_peers());
+}
+
 void EagerCalls::release() {
   const uint64_t value = highest_.load(std::memory_order_relaxed) + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {

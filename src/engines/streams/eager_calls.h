@@ -74,6 +74,7 @@ class EagerCalls final : public Watched, private StreamWords {
   std::string reason(const PendingCall& call, std::optional<int> late) const override;
   std::optional<diagnosis::Loss> find_loss() const override;
   std::optional<CallDifference> find_difference() const override;
+  bool may_find_difference() const override;
   void release() override;
 
   const exec::DeviceRankOptions& options_;

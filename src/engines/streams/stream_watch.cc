@@ -1,5 +1,6 @@
 #include "src/engines/streams/stream_watch.h"
 
+#include <thread>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -66,7 +67,7 @@ std::string StreamWatch::where() const {
 void StreamWatch::heed_peers() {
   const std::optional<diagnosis::Loss> loss = words_.find_loss();
   if (!loss) return;
-  if (std::optional<CallDifference> found = words_.find_difference()) {
+  if (std::optional<CallDifference> found = find_difference(*loss)) {
     owner_->fail(std::move(found->status), {found->peer, rank_});
     return;
   }
@@ -75,6 +76,20 @@ void StreamWatch::heed_peers() {
   owner_->fail(Status::remote_error(where() + ": " + name_of_(loss->rank) + " gave up" + cause +
                                     name_of_(loss->cause.rank)),
                loss->cause);
+}
+
+// A rank whose calls differ from those of two others tells them one after the other, so one may
+// hear of the difference before it can see its own. It waits for that, but not as long as anybody
+// would notice: this holds the watchdog up, and whoever has ended meanwhile tells of nothing.
+std::optional<CallDifference> StreamWatch::find_difference(const diagnosis::Loss& loss) const {
+  constexpr uint64_t kMomentNs = kNanosecondsPerSecond / 10;
+  const uint64_t until_ns = deadline_after(kMomentNs);
+  while (true) {
+    std::optional<CallDifference> found = words_.find_difference();
+    const bool may_come = loss.cause.calls_differ() && words_.may_find_difference();
+    if (found || !may_come || monotonic_ns() > until_ns) return found;
+    std::this_thread::yield();
+  }
 }
 
 void StreamWatch::heed_deadline() {

@@ -68,6 +68,8 @@ class StreamWords {
   virtual std::optional<diagnosis::Loss> find_loss() const { return std::nullopt; }
   /// Two calls that may be why.
   virtual std::optional<CallDifference> find_difference() const { return std::nullopt; }
+  /// A peer has still to tell of its calls, so one may turn up.
+  virtual bool may_find_difference() const { return false; }
   /// Stores a value that no call reaches into all words that the streams wait for.
   virtual void release() = 0;
 };
@@ -95,6 +97,7 @@ class StreamWatch {
   bool is_alive() const { return owner_ && owner_->failure().ok(); }
   std::string where() const;
   void heed_peers();
+  std::optional<CallDifference> find_difference(const diagnosis::Loss& loss) const;
   void heed_deadline();
   std::vector<PendingCall> take_finished();
 

@@ -15,6 +15,7 @@ struct HandMoved final : StreamWords {
   std::optional<int> late;
   std::optional<diagnosis::Loss> loss;
   std::optional<CallDifference> difference;
+  mutable int looks_until_difference = 0;  // 0: none comes
   int releases = 0;
 
   uint64_t finished() const override { return past; }
@@ -24,7 +25,11 @@ struct HandMoved final : StreamWords {
     return one ? "it waits for rank " + std::to_string(*one) : "nobody is late";
   }
   std::optional<diagnosis::Loss> find_loss() const override { return loss; }
-  std::optional<CallDifference> find_difference() const override { return difference; }
+  std::optional<CallDifference> find_difference() const override {
+    if (looks_until_difference == 0 || --looks_until_difference > 0) return difference;
+    return CallDifference{Status::invalid_usage("the two calls differ"), 2};
+  }
+  bool may_find_difference() const override { return looks_until_difference > 0; }
   void release() override { ++releases; }
 };
 
@@ -112,6 +117,23 @@ TEST_F(StreamWatchTest, ADifferenceSaysMoreThanThatAPeerGaveUp) {
   watch_.look();
   EXPECT_EQ(failure_.message(), "the two calls differ");
   EXPECT_EQ(cause_, (diagnosis::Cause{1, 0}));
+}
+
+TEST_F(StreamWatchTest, APeerThatIsAboutToTellOfItsCallIsWaitedForBeforeHearsayIsRepeated) {
+  words_.loss = diagnosis::Loss{1, {2, 1}};
+  words_.looks_until_difference = 3;
+  watch_.keep(call());
+  watch_.look();
+  EXPECT_EQ(failure_.message(), "the two calls differ");
+}
+
+TEST_F(StreamWatchTest, APeerThatNeverTellsOfItsCallIsNotWaitedForForever) {
+  words_.loss = diagnosis::Loss{1, {2, 1}};
+  words_.looks_until_difference = 1'000'000'000;
+  watch_.keep(call());
+  watch_.look();
+  EXPECT_EQ(failure_.message(),
+            "all_reduce by hand on rank 0: rank 1 gave up, since calls differ, because of rank 2");
 }
 
 TEST_F(StreamWatchTest, StreamsOfAnOwnerThatIsGoneAreLetGoOnAndNobodyIsAsked) {
