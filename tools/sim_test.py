@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -74,6 +75,31 @@ class Sim(unittest.TestCase):
         self.assertIn("it never ends", done.stdout)
         self.assertIn("rack 1 is dead since 0.3", done.stdout)
 
+    def bytes_of_levels(self, *arguments):
+        """Between all ranks, of a call of 4 MiB."""
+        done = self.on_cluster("all_reduce", "-b", "4M", "--algorithm", "hierarchical", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line, = (line for line in done.stdout.splitlines() if line.startswith("bytes between ranks"))
+        units = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+        return {level: float(number) * units[unit] for level, number, unit in
+                re.findall(r"(\w+) ([\d.]+) (\w+)", line.partition(":")[2])}, done.stdout
+
+    def test_levels_that_encode_carry_fewer_bytes(self):
+        exact, _ = self.bytes_of_levels()
+        encoded, said = self.bytes_of_levels("--wire", "always,zone:int8_block:256")
+        self.assertIn(" encoded", said.splitlines()[0])
+        self.assertAlmostEqual(encoded["zone"] / exact["zone"], 65 / 256, delta=0.002)
+        self.assertEqual(encoded["host"], exact["host"])
+        both, _ = self.bytes_of_levels("--wire", "always,zone:e3m0:256,rack:bf16")
+        self.assertAlmostEqual(both["zone"] / exact["zone"], 0.126, delta=0.002)
+        # Values that go on to another zone have its codec in their rack, too.
+        self.assertGreater(both["rack"] / exact["rack"], 0.126)
+        self.assertLess(both["rack"] / exact["rack"], 0.5)
+
+    def test_where_encoding_does_not_pay_it_is_not_done(self):
+        chosen = self.bytes_of_levels("--wire", "zone:int8_block")[1]
+        self.assertNotIn("encoded", chosen.splitlines()[0])
+
     def test_explain_compares_every_algorithm(self):
         done = subprocess.run([TUTTI, "explain", "all_reduce", "--topology", str(self.cluster), "-b", "64K"],
                               capture_output=True, text=True, timeout=100, check=False)
@@ -99,6 +125,8 @@ class Sim(unittest.TestCase):
                 (("--topology", self.cluster, "--delay", "rack:1=soon"), "'soon'"),
                 (("--topology", self.cluster, "--dead-rank", "32"), "no rank 32"),
                 (("--topology", self.cluster, "--root", "32"), "not a rank"),
+                (("--topology", self.cluster, "--wire", "zone:int7"), "int7"),
+                (("--topology", self.cluster, "--wire", "zone"), "is no level and codec"),
                 (("--topology", self.cluster, "--plot", "a.png"), "--json"),
                 ((), "--topology")):
             done = self.sim("all_reduce", "-b", "1K", *arguments)

@@ -60,6 +60,33 @@ class Collectives(unittest.TestCase):
         self.assertEqual(one[:2], two[:2])
         self.assertIn("all_reduce", one[2])
 
+    def test_a_level_that_encodes_rounds_and_all_ranks_have_the_same(self):
+        """Threads that talk by sockets, as ranks of several hosts do: their level is "network"."""
+        program = (
+            "import numpy, tutti\n"
+            "def main(comm):\n"
+            "    x = numpy.random.default_rng(comm.rank).standard_normal(5000).astype('float32')\n"
+            "    y = numpy.empty_like(x)\n"
+            "    wire = 'always,network:int8_block:64'\n"
+            "    exact, rounded = comm.all_reduce(x, y).copy(), comm.all_reduce(x, y, wire=wire).copy()\n"
+            "    whole = numpy.empty(comm.ranks * x.size, 'float32')\n"
+            "    gathered = comm.all_gather(x, whole, wire=wire)[:x.size].copy()\n"
+            "    again = comm.all_reduce(x, y, wire='').copy()\n"
+            "    assert exact.tobytes() == again.tobytes()\n"
+            "    error = float(numpy.abs(exact - rounded).max())\n"
+            "    try:\n"
+            "        comm.all_reduce(x, y, wire='network:int7')\n"
+            "    except tutti.InvalidInput as refused:\n"
+            "        return error, rounded.tobytes(), gathered.tobytes(), str(refused)\n"
+            "answers = tutti.run(main, 3)\n"
+            "assert len({answer[1:3] for answer in answers}) == 1, 'ranks differ'\n"
+            "assert all(1e-5 < answer[0] < 0.3 for answer in answers), answers[0][0]\n"
+            "assert 'int7' in answers[0][3], answers[0][3]\n"
+            "print('rounded alike')\n")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                              check=False, env={**os.environ, "TUTTI_TRANSPORTS": "tcp"})
+        self.assertEqual((done.returncode, done.stdout), (0, "rounded alike\n"), done.stderr)
+
     def test_an_array_that_is_wrong_is_refused_with_a_sentence(self):
         def refusal(call):
             with self.assertRaises(tutti.InvalidInput) as caught:

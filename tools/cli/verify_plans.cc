@@ -35,7 +35,9 @@ struct Row {
 void judge_mutants(const plan::Lowering& lowering, Row& row) {
   const Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
   if (!matches.ok()) return;
-  const plan::BindRequest request{40, types::DataType::kFloat64};
+  const bool encodes = !lowering.wire.empty();  // doubles are not
+  const plan::BindRequest request{40,
+                                  encodes ? types::DataType::kFloat32 : types::DataType::kFloat64};
   plan::PlanSet set = plan::bind_all(matches.value(), request, plan::small_tuning(false));
   plan::each_mutant(set, [&](const plan::Mutant&) {
     ++row.mutants;
@@ -47,10 +49,20 @@ void judge_mutants(const plan::Lowering& lowering, Row& row) {
   });
 }
 
+/// Exact ones, then those whose levels encode; a barrier has nothing to encode.
+std::vector<plan::Lowering> all_lowerings(const schedule::Algorithm& algorithm, int ranks) {
+  std::vector<plan::Lowering> all = plan::lowerings(algorithm, ranks);
+  if (algorithm.collective == schedule::Collective::kBarrier) return all;
+  for (plan::Lowering& one : plan::encoded_lowerings(algorithm, ranks)) {
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 Row verify(const schedule::Algorithm& algorithm, const std::vector<int>& ranks, bool mutants) {
   Row row;
   for (int n : ranks) {
-    for (const plan::Lowering& lowering : plan::lowerings(algorithm, n)) {
+    for (const plan::Lowering& lowering : all_lowerings(algorithm, n)) {
       const plan::Tally tally =
           plan::verify_lowering(lowering, [&](const std::string& which, const Status& why) {
             if (!row.counter_example.empty()) return;
