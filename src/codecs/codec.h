@@ -54,11 +54,12 @@ struct CodecFacts {
   float conserves;
 };
 
-/// Of one value of a long array in memory, by one core: for comparing ways, measured once
-/// (docs/slow_links.md).
+/// Of one value of a long array in memory, by one core: for comparing ways. Those of a family were
+/// measured on one machine (docs/slow_links.md); ranks measure their own (measured.h).
 struct CodecTimes {
   double encode_ns;
   double decode_ns;
+  bool operator==(const CodecTimes&) const = default;
 };
 
 struct CodecFamily {

@@ -36,6 +36,7 @@ enum CardText : size_t {
   kHostId,
   kDevice,
   kModel,
+  kCodecTimes,
   kFirstTransport
 };
 
@@ -214,7 +215,7 @@ std::string Membership::write_card() const {
       settings(),          named_host(*options_.env->config),
       write_level_cards(), place.address.text() + " " + std::to_string(place.port),
       self_.host_id,       options_.device,
-      offers_.card()};
+      offers_.card(),      measure_codecs()};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
 }
@@ -255,6 +256,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     if (!levels.ok()) return levels;
     profile.device = card[kDevice];
     model_cards_.push_back(std::move(card[kModel]));
+    codec_times_.push_back(codecs::read_measured(card[kCodecTimes]));
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
   }

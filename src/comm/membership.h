@@ -153,6 +153,7 @@ class Membership {
   Status connect_streams();
   Status keep_connections();
   Status await_domain();
+  std::string measure_codecs() const;
   std::string write_card() const;
   std::string settings() const;
 
@@ -170,7 +171,8 @@ class Membership {
   std::vector<std::vector<std::string>> level_cards_;        // [source][rank]
   std::vector<std::string> named_hosts_;                     // by rank: LevelFacts::hosts
   ModelOffers offers_;
-  std::vector<std::string> model_cards_;  // by rank
+  std::vector<std::string> model_cards_;                         // by rank
+  std::vector<std::vector<codecs::MeasuredCodec>> codec_times_;  // by rank
   AgreedModel model_;
   std::vector<MemberId> members_;  // by rank
   group::GroupPointer group_;

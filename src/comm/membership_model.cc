@@ -37,6 +37,8 @@ Status Membership::agree_on_model() {
     model_.origin = "the model of the group that this one is part of";
     model_.is_known = true;
   }
+  model_.model.codecs = codecs::agree(codec_times_);
+  codec_times_ = {};
   for (const std::string& line : model_.warnings) options_.env->log->warning("{}", line);
   options_.env->log->info("rank {} of id {:016x}: algorithms are chosen by {}", rank(),
                           self_.communicator, model_.origin);
@@ -75,6 +77,13 @@ Status Membership::find_levels() {
   group_ = std::move(made).value();
   count_cores();
   return {};
+}
+
+// Those that messages will have: nothing is measured where nothing is encoded.
+std::string Membership::measure_codecs() const {
+  const Result<codecs::WireOption> option = codecs::parse_wire(options_.wire);
+  if (!options_.env->config->measures_host || self_.ranks == 1 || !option.ok()) return "";
+  return codecs::to_text(codecs::measure(option.value()));
 }
 
 Status Membership::open_level_sources() {

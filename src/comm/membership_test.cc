@@ -147,6 +147,28 @@ class Group {
     return {can.begin(), can.end()};
   }
 
+  /// By rank: the times of codecs that a group of ranks knows, of which each measures or none does.
+  std::vector<std::string> codecs_on(const char* wire, bool measures) {
+    const std::vector<transport::Factory> tcp = {Fabric::tcp_factory()};
+    const auto watch = bootstrap::Watch::create().value();
+    config_.measures_host = measures;
+    std::vector<std::string> texts(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        MembershipOptions options = options_of(rank, tcp);
+        options.wire = wire;
+        options.watch = watch.get();
+        const auto made = Membership::create(std::move(options));
+        texts[static_cast<size_t>(rank)] = made.ok()
+                                               ? codecs::to_text(made.value()->model().model.codecs)
+                                               : made.status().message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return texts;
+  }
+
   /// By rank: the names of the levels of a group of ranks that talk by sockets, and the levels at
   /// which rank 0 and each of the others meet; or why there is none.
   std::vector<std::string> levels_on(
@@ -304,6 +326,15 @@ TEST(Membership, LevelsOfAClusterFileStandInTheGroupOfEveryRank) {
   }
   unlink(file.c_str());
   unlink(other.c_str());
+}
+
+TEST(Membership, RanksMeasureTheCodecsOfTheirMessagesAndAgree) {
+  const std::vector<std::string> none(kRanks, "");
+  const std::vector<std::string> measured = Group().codecs_on("network:int8_block", true);
+  EXPECT_EQ(measured[0].rfind("int8_block:256 ", 0), 0u) << measured[0];
+  EXPECT_EQ(measured, std::vector<std::string>(kRanks, measured[0]));
+  EXPECT_EQ(Group().codecs_on("", true), none);
+  EXPECT_EQ(Group().codecs_on("network:int8_block", false), none);
 }
 
 /// Hosts whose names begin alike stand in one row; every rank says how thin the cables of its row

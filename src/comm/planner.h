@@ -116,6 +116,7 @@ class EnginePlans {
   /// Whether messages of the request may be encoded, and why not, in a sentence for people; ""
   /// where its options say nothing of it.
   std::string explain_wire(const Request& request, bool in_place);
+  std::string explain_codecs(const codecs::WireOption& option) const;
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 

@@ -1,4 +1,6 @@
 // Encodings: which levels may encode a request, whether that pays, and why not.
+#include <algorithm>
+
 #include "src/base/decimal.h"
 #include "src/comm/planner.h"
 #include "src/plan/wire.h"
@@ -44,7 +46,8 @@ void EnginePlans::add_wire(const Request& request, select::Query& query) const {
   if (options_of(request.extras).wire.empty() || !why_exact(request).empty()) return;
   if (request.collective == schedule::Collective::kBarrier) return;
   const codecs::WireOption option = wire_of(request);
-  query.wires = select::wire_prices(option, prices_.levels(), query.element_bytes);
+  query.wires =
+      select::wire_prices(option, prices_.levels(), query.element_bytes, options_.model.codecs);
   query.must_encode = option.always;
 }
 
@@ -71,7 +74,23 @@ std::string EnginePlans::explain_wire(const Request& request, bool in_place) {
   double share = 1;
   for (const select::WirePrice& price : query.wires) share = std::min(share, price.share);
   return line + three_digits(share) + " of the bytes cross where a candidate encodes; without " +
-         "\"always\" it does where that is predicted to take less time\n";
+         "\"always\" it does where that is predicted to take less time\n" +
+         explain_codecs(wire_of(request));
+}
+
+std::string EnginePlans::explain_codecs(const codecs::WireOption& option) const {
+  std::string text;
+  for (const codecs::LevelCodec& level : option.levels) {
+    const std::string codec = codecs::codec_text(level.codec);
+    const codecs::CodecTimes times = codecs::times_of(level.codec, options_.model.codecs);
+    const bool is_measured = std::ranges::any_of(
+        options_.model.codecs, [&](const auto& one) { return one.codec == codec; });
+    text += "  " + codec + ": " + three_digits(times.encode_ns) + " ns to encode a value, " +
+            three_digits(times.decode_ns) + " ns to decode it, as " +
+            (is_measured ? "the ranks measured when they met" : "the library knows by itself") +
+            "\n";
+  }
+  return text;
 }
 
 }  // namespace tutti::comm

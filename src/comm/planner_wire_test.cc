@@ -38,6 +38,24 @@ bool encodes(Planner& planner, const Request& request) {
   return made.ok() && made.value()->plan.encoded_bytes > 0;
 }
 
+TEST(PlannerWire, WhatRanksMeasuredDecidesWhetherEncodingPays) {
+  constexpr uint64_t kLong = 16 << 20;
+  PlannerOptions slow = on_two_hosts(8);
+  slow.model.codecs = {{"int8_block:256", {400, 100}}};  // by a processor without vectors, say
+  Planner planner(slow), usual(on_two_hosts(8));
+  const Asked asked(kLong, "network:int8_block");
+  EXPECT_FALSE(encodes(planner, asked.request));
+  EXPECT_TRUE(encodes(usual, asked.request));
+  EXPECT_TRUE(encodes(planner, Asked(kLong, "network:bf16").request));  // nobody measured that one
+  const auto says = [&](Planner& one, const char* words) {
+    const std::string text = one.host().explain_wire(asked.request, false);
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  says(planner,
+       "int8_block:256: 400 ns to encode a value, 100 ns to decode it, as the ranks measured");
+  says(usual, "to decode it, as the library knows by itself");
+}
+
 TEST(PlannerWire, EncodesWhereThatTakesLessTime) {
   constexpr uint64_t kLong = 16 << 20;
   Planner slow(on_two_hosts(8)), fast(on_two_hosts(0.1));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/codecs/measured.h"
 #include "src/group/view.h"
 #include "src/select/crowd_times.h"
 
@@ -64,6 +65,7 @@ struct Model {
   std::vector<LevelRates> levels;  // those that something is known of
   DeviceCosts devices{};
   std::vector<CrowdTimes> crowds{};  // of ranks of one host that have measured themselves
+  std::vector<codecs::MeasuredCodec> codecs{};  // by the group's ranks when they met
   bool operator==(const Model&) const = default;
   /// Null where such a crowd has measured nothing.
   const CrowdTimes* crowd_of(int ranks, int cores) const;

@@ -5,7 +5,8 @@
 namespace tutti::select {
 
 std::vector<WirePrice> wire_prices(const codecs::WireOption& option,
-                                   std::span<const PricedLevel> levels, uint32_t element_bytes) {
+                                   std::span<const PricedLevel> levels, uint32_t element_bytes,
+                                   std::span<const codecs::MeasuredCodec> measured) {
   constexpr uint64_t kMany = 1 << 20;  // of values, so that a short last block counts for nothing
   std::vector<WirePrice> prices(levels.size());
   bool any = false;
@@ -16,7 +17,8 @@ std::vector<WirePrice> wire_prices(const codecs::WireOption& option,
     const double elements = element_bytes;
     prices[i].share =
         static_cast<double>(family.bytes(entry->codec.numbers, kMany)) / (kMany * elements);
-    prices[i].ns_per_byte = (family.times.encode_ns + 2 * family.times.decode_ns) / elements;
+    const codecs::CodecTimes times = codecs::times_of(entry->codec, measured);
+    prices[i].ns_per_byte = (times.encode_ns + 2 * times.decode_ns) / elements;
     any = true;
   }
   return any ? prices : std::vector<WirePrice>();
