@@ -40,6 +40,21 @@ set_target_properties(tutti_software_device PROPERTIES
 target_link_options(tutti_software_device PRIVATE LINKER:-z,nodelete)  # its threads never end
 list(APPEND TUTTI_UNDER_TEST tutti_software_device)
 
+# A libnccl.so.2 of the tests' own on the software device, likewise, and one that lacks a function.
+tutti_glob(TUTTI_SOFTWARE_NCCL FOLDERS tests/software_nccl/library MATCHING "\\.cc$")
+foreach(kind software_nccl lacking_nccl)
+  add_library(tutti_${kind} SHARED ${TUTTI_SOFTWARE_NCCL})
+  target_link_libraries(tutti_${kind} PRIVATE tutti_flags)
+  # As NCCL, it calls its own functions through the table that the loader fills.
+  target_compile_options(tutti_${kind} PRIVATE -fsemantic-interposition)
+  set_target_properties(tutti_${kind} PROPERTIES
+    OUTPUT_NAME nccl SOVERSION 2 CXX_VISIBILITY_PRESET default
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${kind}")
+  target_link_options(tutti_${kind} PRIVATE LINKER:-z,nodelete)
+  list(APPEND TUTTI_UNDER_TEST tutti_${kind})
+endforeach()
+target_compile_definitions(tutti_lacking_nccl PRIVATE SOFTNCCL_LACKS_REDUCE_SCATTER)
+
 # ---- programs -------------------------------------------------------------------------------
 
 # Registers the suites of a GoogleTest program when ctest starts, so that a build does not run it.
@@ -98,7 +113,7 @@ else()
 endif()
 
 tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$"
-           WITHOUT "_test\\.cc$" "_main\\.cc$" "^tests/software_device/device/")
+           WITHOUT "_test\\.cc$" "_main\\.cc$" "^tests/software_(device/device|nccl/library)/")
 # Of the drop-in, what reads a caller's bytes: its library shows only NCCL's names.
 add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS}
             plugins/nccl/call_config.cc plugins/nccl/config.cc plugins/nccl/configuration_lines.cc)

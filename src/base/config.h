@@ -84,6 +84,7 @@ struct Config {
   bool deterministic = false;
   std::string wire;  // which levels encode their messages: src/codecs/wire.h reads it; empty: none
   EngineWish engine = EngineWish::kAuto;
+  std::string nccl_library;        // a file; empty: found
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
   std::string tuning_file;         // the model by which algorithms are chosen; empty: none
   std::string cache_folder;        // where what was measured is kept; empty: nowhere

@@ -57,6 +57,14 @@ bool take_ctas(std::string_view value, Config& config) {
   return true;
 }
 
+/// Of words that setting_values.h reads.
+template <auto Parse, auto Field>
+bool take_parsed(std::string_view value, Config& config) {
+  const auto parsed = Parse(value);
+  if (parsed) config.*Field = *parsed;
+  return parsed.has_value();
+}
+
 /// The kernel counts in seconds.
 bool take_keepalive(std::string_view value, Config& config) {
   const auto parsed = parse_seconds(value);
@@ -156,24 +164,6 @@ bool take_nccl_algorithms(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
-bool take_socket_family(std::string_view value, Config& config) {
-  const auto parsed = parse_socket_family(value);
-  if (parsed) config.socket_family = *parsed;
-  return parsed.has_value();
-}
-
-bool take_engine(std::string_view value, Config& config) {
-  const auto parsed = parse_engine(value);
-  if (parsed) config.engine = *parsed;
-  return parsed.has_value();
-}
-
-bool take_staging_stores(std::string_view value, Config& config) {
-  const auto parsed = parse_staging_stores(value);
-  if (parsed) config.staging_stores = *parsed;
-  return parsed.has_value();
-}
-
 bool take_nccl_version(std::string_view value, Config& config) {
   constexpr int kFirstOfThisForm = 20900;
   const auto parsed = parse_integer<int>(value);
@@ -199,12 +189,6 @@ bool take_nccl_log_subsystems(std::string_view value, Config& config) {
     if (!is_name(trim(piece))) return false;
   }
   return take_text<&Config::nccl_log_subsystems>(value, config);
-}
-
-bool take_log_level(std::string_view value, Config& config) {
-  const auto parsed = parse_log_level(value);
-  if (parsed) config.log_level = *parsed;
-  return parsed.has_value();
 }
 
 bool take_trace_records(std::string_view value, Config& config) {
@@ -400,8 +384,13 @@ constexpr Setting kSettings[] = {
     {"TUTTI_ENGINE", "NCCL_CTA_POLICY", "",
      "auto, copy_engine (no kernels: what copy engines cannot do goes through the host), kernel, "
      "host; of NCCL's policies 0, 1 (both auto), 2 (copy_engine)",
-     "By what calls on streams of devices run, where that can be had", take_engine,
+     "By what calls on streams of devices run, where that can be had",
+     take_parsed<parse_engine, &Config::engine>,
      [](const Config& c) { return std::string(engine_name(c.engine)); }},
+    {"TUTTI_NCCL", "", "", "a file, which is NCCL's library",
+     "NCCL as an engine beside Tutti's own, and for `tutti perf --vs nccl`; where nothing is said, "
+     "that beside the torch of the process, or what the loader finds; never the drop-in",
+     take_text<&Config::nccl_library>, [](const Config& c) { return show_text(c.nccl_library); }},
     {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
      "Device memory of each rank of a communicator on devices, through which copy engines pass on "
      "data: so much for collectives, and as much for sends and receives; 0: none, and calls on "
@@ -424,7 +413,7 @@ constexpr Setting kSettings[] = {
      "Whether shared staging memory is written through the cache or past it; measured: as the "
      "clock "
      "says",
-     take_staging_stores,
+     take_parsed<parse_staging_stores, &Config::staging_stores>,
      [](const Config& c) { return std::string(staging_stores_name(c.staging_stores)); }},
     {"TUTTI_CALLS_BEFORE", "", "calls", "0 to 4294967295",
      "For tests: every communicator numbers calls, transfers and windows as if there had been so "
@@ -436,7 +425,8 @@ constexpr Setting kSettings[] = {
      "The network interfaces whose addresses are used", take_text<&Config::socket_ifname>,
      [](const Config& c) { return show_text(c.socket_ifname); }},
     {"TUTTI_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "any, ipv4, ipv6 (AF_INET, AF_INET6)",
-     "The kind of network addresses that are used", take_socket_family,
+     "The kind of network addresses that are used",
+     take_parsed<parse_socket_family, &Config::socket_family>,
      [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
     {"TUTTI_NCCL_IB_DISABLE", "NCCL_IB_DISABLE", "", kSwitchWords, "RDMA cards are not used",
      take_no_rdma, [](const Config& c) { return show_switch(!c.rdma.allowed); }},
@@ -471,7 +461,8 @@ constexpr Setting kSettings[] = {
      "Whether libnccl.so.2 makes communicators blocking, whatever their configuration says",
      take_nccl_blocking, show_nccl_blocking},
     {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace",
-     "What is logged; debug and trace add nothing to info", take_log_level,
+     "What is logged; debug and trace add nothing to info",
+     take_parsed<parse_log_level, &Config::log_level>,
      [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
     {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",
      "Where the log goes instead of the error output", take_text<&Config::log_file>,

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "src/drivers/cuda/driver.h"
+#include "src/drivers/nccl/library.h"
+#include "src/registry/settings.h"
 #include "tools/cli/arguments.h"
 #include "tutti/tutti.h"
 
@@ -24,8 +26,7 @@ struct OptionalLibrary {
 
 constexpr OptionalLibrary kOptionalLibraries[] = {
     {"NVML", "libnvidia-ml.so.1"}, {"verbs", "libibverbs.so.1"}, {"UCX", "libucp.so.0"},
-    {"hwloc", "libhwloc.so.15"},   {"NCCL", "libnccl.so.2"},     {"PMIx", "libpmix.so.2"},
-    {"PMI2", "libpmi2.so.0"},
+    {"hwloc", "libhwloc.so.15"},   {"PMIx", "libpmix.so.2"},     {"PMI2", "libpmi2.so.0"},
 };
 
 // They stay loaded: what a library took when it was loaded counts as leaked once its code is gone.
@@ -79,6 +80,9 @@ int version_main(int argc, char** argv) {
   std::printf("  %-18s %s (process_vm_readv)\n", "single copy",
               single_copy_works() ? "works" : "refused");
   std::printf("  %-18s %s\n", "CUDA driver", drivers::cuda::describe().c_str());
+  const Result<Config> config = registry::read_settings();
+  const std::string file = config.ok() ? config.value().nccl_library : "";
+  std::printf("  %-18s %s\n", "NCCL", drivers::nccl::describe(file).c_str());
   print_libraries();
   return 0;
 }
