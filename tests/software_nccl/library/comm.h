@@ -46,7 +46,7 @@ struct Launch {
   long number = 0;  // among the communicator's
 };
 
-/// What a kernel does, on a thread of the device. False: it was aborted.
+/// The work of a kernel, on a thread of the device. False: it was aborted.
 bool run(const Launch& launch, int device);
 
 /// Puts it into its stream.

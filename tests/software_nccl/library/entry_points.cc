@@ -102,11 +102,10 @@ ncclResult_t add(Launch launch, ncclComm* comm, cudaStream_t stream) {
   return group().depth > 0 ? ncclSuccess : put_all();
 }
 
-ncclResult_t add_message(bool is_send, const void* data, size_t bytes, int peer, ncclComm* comm,
-                         cudaStream_t stream) {
+ncclResult_t add_message(const Message& message, ncclComm* comm, cudaStream_t stream) {
   Launch launch;
   launch.kind = Kind::kTransfers;
-  launch.messages.push_back({is_send, static_cast<char*>(const_cast<void*>(data)), bytes, peer});
+  launch.messages.push_back(message);
   return add(std::move(launch), comm, stream);
 }
 
@@ -301,12 +300,15 @@ ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclD
 
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return add_message(true, data, count * softnccl::bytes_of(type), peer, comm, stream);
+  return add_message(
+      {true, static_cast<char*>(const_cast<void*>(data)), count * softnccl::bytes_of(type), peer},
+      comm, stream);
 }
 
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return add_message(false, data, count * softnccl::bytes_of(type), peer, comm, stream);
+  return add_message({false, static_cast<char*>(data), count * softnccl::bytes_of(type), peer},
+                     comm, stream);
 }
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

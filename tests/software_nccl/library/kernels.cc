@@ -1,4 +1,4 @@
-// What the stand-in's kernels do: they begin when all ranks have launched, and look at their
+// The work of the stand-in's kernels: they begin when all ranks have launched, and look at their
 // communicator's end all the time.
 #include <dlfcn.h>
 
@@ -126,7 +126,7 @@ class Running {
     softnccl::fold(launch_.type, launch_.is_scaled ? ncclSum : launch_.op, sources, found, count);
   }
 
-  /// What a scaled sum shows.
+  /// The rank shows what it brings to a scaled sum.
   bool scale(size_t bytes) {
     const Factor& factor = launch_.factor;
     const size_t element = bytes_of(launch_.type);
