@@ -234,6 +234,14 @@ bool MemberCarrier::is_quiet() const {
                      [](const auto& connection) { return connection.out.empty(); });
 }
 
+bool MemberCarrier::has_sent_all(const std::vector<MemberId>& members) const {
+  return std::all_of(connections_.begin(), connections_.end(), [&](const auto& connection) {
+    const bool is_one = connection.phase == CarrierPhase::kOpen && connection.has_peer &&
+                        std::find(members.begin(), members.end(), connection.peer) != members.end();
+    return !is_one || connection.out.empty();
+  });
+}
+
 void MemberCarrier::flush(uint64_t until_ns) {
   constexpr uint64_t kTurnNs = kNanosecondsPerMillisecond;
   std::vector<CarriedMessage> ignored;

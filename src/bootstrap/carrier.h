@@ -71,8 +71,9 @@ class MemberCarrier {
   bool is_connected(const MemberId& member) const;
   /// Waits until everything sent is on its way, or until then.
   void flush(uint64_t until_ns);
-  /// Everything was said, as far as this end knows.
-  bool is_quiet() const;
+  /// Whether nothing that was sent to these members over connections that stand waits here. send()
+  /// only queues; the rest is done by receive() and flush().
+  bool has_sent_all(const std::vector<MemberId>& members) const;
   /// Members whose listeners have refused a connection. They never come back.
   const std::set<MemberId>& gone() const { return gone_; }
 
@@ -99,6 +100,7 @@ class MemberCarrier {
 
   explicit MemberCarrier(CarrierOptions options) : options_(std::move(options)) {}
 
+  bool is_quiet() const;
   void serve(std::vector<CarriedMessage>& messages);
   void admit();
   CarrierConnection* connection_to(const MemberId& member);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kTurnNs = 20 * kNanosecondsPerMillisecond;
 constexpr uint64_t kShortTurnNs = kNanosecondsPerMillisecond;
+constexpr uint64_t kLongestSpeechNs = 100 * kNanosecondsPerMillisecond;
 constexpr uint64_t kRepeatNs = 100 * kNanosecondsPerMillisecond;
 // A member whose link is lost may answer by its listener; after so long its host is taken for lost.
 constexpr uint64_t kSilenceNs = 5 * kNanosecondsPerSecond;
@@ -92,6 +93,15 @@ void EditSession::send_building(const MemberId& to, MessageKind kind, std::strin
 
 void EditSession::turn(uint64_t until_ns) {
   for (const bootstrap::CarriedMessage& message : carrier_->receive(until_ns)) take(message);
+}
+
+// Else it would go out when this rank has time for its next turn, and the others wait for it.
+void EditSession::speak() {
+  const uint64_t until_ns = deadline_after(kLongestSpeechNs);
+  const std::vector<MemberId> members = history_.view().members;
+  while (!carrier_->has_sent_all(members) && monotonic_ns() < until_ns) {
+    turn(deadline_after(kShortTurnNs));
+  }
 }
 
 void EditSession::take(const bootstrap::CarriedMessage& message) {
@@ -229,7 +239,9 @@ Status EditSession::agree(const consensus::Wish& wish, const Patience& patience)
     turn(std::min(at_ms(agreement.wake_at()), deadline_after(kTurnNs)));
   }
   send_consensus(agreement.take_messages());
-  return adopt(*agreement.adopted());
+  if (Status status = adopt(*agreement.adopted()); !status.ok()) return status;
+  speak();
+  return {};
 }
 
 Status EditSession::adopt(const consensus::View& view) {
@@ -327,6 +339,7 @@ Result<std::vector<std::string>> EditSession::collect(const Patience& patience) 
   for (const MemberId& member : view.members) {
     if (member != history_.self()) send_building(member, kCards, all_cards_);
   }
+  speak();
   return cards;
 }
 
@@ -347,6 +360,7 @@ Result<std::vector<std::string>> EditSession::ask_for_cards(const Patience& pati
     turn(std::min(repeat_ns, deadline_after(kTurnNs)));
   }
   send_building(first, kHasCards);
+  speak();
   return read_cards(all_cards_, view.members.size());
 }
 
@@ -364,9 +378,7 @@ Status EditSession::finish(const Patience& patience) {
   constexpr uint64_t kAwayNs = 5 * kRepeatNs;
   const consensus::View view = history_.view();
   if (history_.rank() != 0) {
-    // The first member waits for the word that this one has them.
-    const uint64_t until_ns = deadline_after(kNanosecondsPerSecond);
-    while (!carrier_->is_quiet() && monotonic_ns() < until_ns) turn(deadline_after(kShortTurnNs));
+    speak();  // the first member waits for the word that this one has them
     return {};
   }
   std::map<MemberId, uint64_t> away_since_ns;

@@ -67,6 +67,7 @@ class EditSession {
   EditSession(GroupHistory& history, IsLost is_lost);
   void know_members();
   void turn(uint64_t until_ns);
+  void speak();
   void take(const bootstrap::CarriedMessage& message);
   void take_consensus(const bootstrap::CarriedMessage& message);
   void take_building(const bootstrap::CarriedMessage& message);
