@@ -1,20 +1,15 @@
-// Readers of the settings of RDMA cards, for the table of settings.
+// The rows of RDMA cards in the table of settings.
 //
-// Threads: pure, but for the Config that is theirs. Errors: false for a value that is not accepted.
+// Threads: pure, but for the Config that is theirs. Errors: a row's parse is false for a value that
+// is not accepted.
 #pragma once
 
-#include <string_view>
+#include <span>
 
 #include "src/base/config.h"
 
 namespace tutti {
 
-bool take_no_rdma(std::string_view value, Config& config);
-bool take_rdma_devices(std::string_view value, Config& config);
-bool take_rdma_gid_index(std::string_view value, Config& config);
-bool take_rdma_fabric(std::string_view value, Config& config);
-bool take_rdma_timeout(std::string_view value, Config& config);
-bool take_rdma_retries(std::string_view value, Config& config);
-bool take_rdma_traffic_class(std::string_view value, Config& config);
+std::span<const Setting> rdma_settings();
 
 }  // namespace tutti

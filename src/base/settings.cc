@@ -1,8 +1,10 @@
 // The table of all variables. A new one is a field of Config and a row here.
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/base/config.h"
 #include "src/base/key_file.h"
@@ -112,6 +114,10 @@ bool take_word(std::string_view value, Config& config) {
   const bool printable =
       std::all_of(value.begin(), value.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
   return printable && value.size() <= kMaxBytes && take_text<kMember>(value, config);
+}
+
+std::string show_or_auto(uint32_t number) {
+  return number == 0 ? std::string("auto") : std::to_string(number);
 }
 
 constexpr uint32_t kMostTcpFlows = 16;
@@ -294,11 +300,8 @@ constexpr Setting kSettings[] = {
      take_transports, show_transports},
     {"TUTTI_TCP_FLOWS", "", "sockets", "auto, or 1 to 16",
      "A link between hosts has so many sockets (transport flows), which add up over far or lossy "
-     "networks; auto: as many as its round trip asks for. Equal on all ranks",
-     take_tcp_flows,
-     [](const Config& c) {
-       return c.tcp_flows == 0 ? std::string("auto") : std::to_string(c.tcp_flows);
-     }},
+     "networks; auto: as many as round trip and rate of the way ask for. Equal on all ranks",
+     take_tcp_flows, [](const Config& c) { return show_or_auto(c.tcp_flows); }},
     {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
      "Ranks of one host share no memory and use sockets, as those of several do",
      take_opposite<&Config::shared_memory>,
@@ -428,32 +431,6 @@ constexpr Setting kSettings[] = {
      "The kind of network addresses that are used",
      take_parsed<parse_socket_family, &Config::socket_family>,
      [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
-    {"TUTTI_NCCL_IB_DISABLE", "NCCL_IB_DISABLE", "", kSwitchWords, "RDMA cards are not used",
-     take_no_rdma, [](const Config& c) { return show_switch(!c.rdma.allowed); }},
-    {"TUTTI_RDMA_DEVICES", "NCCL_IB_HCA", "",
-     "mlx5_0,mlx5_1:1 (cards, or ports; prefixes), =mlx5_0 (exact), ^mlx5_2 (all but these)",
-     "The ports of RDMA cards that may be used; of several a rank uses one that is near to it",
-     take_rdma_devices, [](const Config& c) { return show_text(c.rdma.devices); }},
-    {"TUTTI_RDMA_GID_INDEX", "NCCL_IB_GID_INDEX", "", "0 to 255",
-     "The address of the port that is used, by its index; default: the first of RoCE version 2, "
-     "IPv4 before IPv6",
-     take_rdma_gid_index,
-     [](const Config& c) {
-       return c.rdma.gid_index < 0 ? show_text("") : std::to_string(c.rdma.gid_index);
-     }},
-    {"TUTTI_RDMA_FABRIC", "", "", "at most 64 letters, digits, _ and -",
-     "Ranks reach each other by RDMA only where this is equal: for hosts whose cards are not in "
-     "one network",
-     take_rdma_fabric, [](const Config& c) { return show_text(c.rdma.fabric); }},
-    {"TUTTI_RDMA_TIMEOUT", "NCCL_IB_TIMEOUT", "", "1 to 31",
-     "An RDMA card repeats what the peer's has not acknowledged after 4.096 us * 2^this",
-     take_rdma_timeout, [](const Config& c) { return std::to_string(c.rdma.timeout); }},
-    {"TUTTI_RDMA_RETRIES", "NCCL_IB_RETRY_CNT", "", "0 to 6 (7 is for ever with some cards)",
-     "So often it does, then the connection has failed", take_rdma_retries,
-     [](const Config& c) { return std::to_string(c.rdma.retries); }},
-    {"TUTTI_RDMA_TRAFFIC_CLASS", "NCCL_IB_TC", "", "0 to 255",
-     "The traffic class of RDMA packets, for networks that keep them apart",
-     take_rdma_traffic_class, [](const Config& c) { return std::to_string(c.rdma.traffic_class); }},
     {"TUTTI_NCCL_VERSION", "", "", "20900 to 99999: major * 10000 + minor * 100 + patch",
      "The version that libnccl.so.2 says it is, for programs that ask for one", take_nccl_version,
      [](const Config& c) { return std::to_string(c.nccl_version); }},
@@ -485,6 +462,15 @@ constexpr Setting kSettings[] = {
 
 }  // namespace
 
-std::span<const Setting> settings() { return kSettings; }
+// Never destroyed: links may end, and look at settings, after static objects have.
+std::span<const Setting> settings() {
+  static const std::vector<Setting>* const all = [] {
+    auto* const made = new std::vector<Setting>(std::begin(kSettings), std::end(kSettings));
+    const auto rdma = rdma_settings();
+    made->insert(made->end(), rdma.begin(), rdma.end());
+    return made;
+  }();
+  return *all;
+}
 
 }  // namespace tutti

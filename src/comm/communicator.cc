@@ -59,6 +59,7 @@ Status Communicator::join() {
   joining.processors = own_processors();
   if (options_.device != nullptr) {
     joining.device = options_.device->identity_of(options_.device_place);
+    joining.bus_address = options_.device->bus_address_of(options_.device_place);
   }
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();

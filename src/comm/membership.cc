@@ -83,6 +83,7 @@ std::string Membership::settings() const {
 
 Status Membership::open_transports() {
   const Config& config = *options_.env->config;
+  find_near_cards();
   for (const transport::Factory& factory : options_.transports) {
     if (!is_allowed(config, factory)) continue;
     Result<std::unique_ptr<transport::Transport>> made = factory.make(self_);

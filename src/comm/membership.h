@@ -41,8 +41,9 @@ struct MembershipOptions {
   // All but the arena; its id has a number if this rank was in the group that this one comes from.
   transport::Member self;
   exec::ArenaLayout layout{4 << 20, 0, 1};
-  Processors processors;                  // that this rank may use
-  std::string device;                     // the rank's (exec::Device::identity_of); "": it has none
+  Processors processors;    // that this rank may use
+  std::string bus_address;  // of its device (Device::bus_address_of()); "": it has none
+  std::string device;       // the rank's (exec::Device::identity_of); "": it has none
   EngineWish engine = EngineWish::kAuto;  // equal on all ranks
   std::string wire;                       // likewise: codecs::wire_text()
   Patience patience{0};
@@ -130,6 +131,7 @@ class Membership {
   Status open_roster();
   Status read_place(int rank, std::string_view text);
   Status open_transports();
+  void find_near_cards();
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
   Status agree_on_model();
@@ -138,6 +140,7 @@ class Membership {
   Status read_level_cards(const std::string& peer, std::string_view text);
   Status add_described_levels(std::vector<group::Level>& levels);
   Result<DescribedLevels> describe(size_t source, std::span<const uint32_t> domains) const;
+  transport::PathRates path_to(int peer) const;
   void count_cores();
   void write_host_topology() const;
   uint64_t link_descriptors() const;

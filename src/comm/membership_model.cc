@@ -10,6 +10,8 @@
 #include "src/comm/card.h"
 #include "src/comm/membership.h"
 #include "src/group/levels.h"
+#include "src/topology/affinity.h"
+#include "src/topology/device_graph.h"
 
 namespace tutti::comm {
 namespace {
@@ -24,6 +26,15 @@ std::string name_of_level(const transport::Transport& transport,
 }
 
 }  // namespace
+
+// A rank without a device is near to what its processors are near to, and transports know that.
+void Membership::find_near_cards() {
+  const Config& config = *options_.env->config;
+  if (options_.bus_address.empty() || !config.rdma.allowed) return;
+  const Result<topology::DeviceGraph> devices = topology::DeviceGraph::of_host(config);
+  if (!devices.ok()) return;
+  self_.near_cards = topology::nearest_networks(devices.value(), options_.bus_address);
+}
 
 // No rank is asked again: the cards hold what each has kept.
 Status Membership::agree_on_model() {
@@ -75,6 +86,7 @@ Status Membership::find_levels() {
       group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
   if (!made.ok()) return made.status();
   group_ = std::move(made).value();
+  self_.path_to = [this](int peer) { return path_to(peer); };
   count_cores();
   return {};
 }
@@ -84,6 +96,29 @@ std::string Membership::measure_codecs() const {
   const Result<codecs::WireOption> option = codecs::parse_wire(options_.wire);
   if (!options_.env->config->measures_host || self_.ranks == 1 || !option.ok()) return "";
   return codecs::to_text(codecs::measure(option.value()));
+}
+
+// Described numbers come before measured ones, which hold what the links of that time were
+// able to use.
+transport::PathRates Membership::path_to(int peer) const {
+  const size_t common = group_->common_level(rank(), peer);
+  const group::Level& level = group_->level(common);
+  transport::PathRates path{.latency_ns = level.latency_ns};
+  for (size_t inside = 0; inside < common; ++inside) {
+    const std::vector<double>& uplinks = group_->level(inside).uplinks;
+    if (uplinks.empty()) continue;
+    for (const int end : {rank(), peer}) {
+      const double uplink = uplinks[static_cast<size_t>(end)];
+      const bool is_thinner = path.bytes_per_ns == 0 || uplink < path.bytes_per_ns;
+      if (uplink > 0 && is_thinner) path.bytes_per_ns = uplink;
+    }
+  }
+  for (const select::LevelRates& measured : model_.model.levels) {
+    if (measured.name != level.name) continue;
+    if (path.latency_ns == 0) path.latency_ns = measured.latency_ns;
+    if (measured.ns_per_byte > 0) path.seen_bytes_per_ns = 1 / measured.ns_per_byte;
+  }
+  return path;
 }
 
 Status Membership::open_level_sources() {

@@ -85,4 +85,21 @@ Result<std::vector<RankPlace>> place_ranks(const HostTree& host, const DeviceGra
   return places;
 }
 
+std::vector<std::string> nearest_networks(const DeviceGraph& devices, std::string_view address) {
+  const std::vector<HostDevice>& all = devices.devices();
+  const auto is_it = [&](const HostDevice& device) { return device.address == address; };
+  const auto device = std::find_if(all.begin(), all.end(), is_it);
+  const std::vector<size_t> networks = devices.all(DeviceKind::kNet);
+  if (address.empty() || device == all.end() || networks.empty()) return {};
+  const auto from = static_cast<size_t>(device - all.begin());
+  const auto path_to = [&](size_t network) { return devices.path(from, network); };
+  const auto nearer = [&](size_t a, size_t b) { return path_to(a) < path_to(b); };
+  const DevicePath best = path_to(*std::min_element(networks.begin(), networks.end(), nearer));
+  std::vector<std::string> names;
+  for (const size_t network : networks) {
+    if (path_to(network) == best) names.push_back(all[network].name);
+  }
+  return names;
+}
+
 }  // namespace tutti::topology

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/status.h"
@@ -29,5 +30,9 @@ struct RankPlace {
 /// others, and all of them where the host's description knows none of them.
 Result<std::vector<RankPlace>> place_ranks(const HostTree& host, const DeviceGraph& devices,
                                            int ranks, std::span<const uint32_t> usable);
+
+/// The networks that are nearest to the device of this PCI address, by name, all equally near;
+/// empty where the host has no such device, or no network.
+std::vector<std::string> nearest_networks(const DeviceGraph& devices, std::string_view address);
 
 }  // namespace tutti::topology

@@ -60,6 +60,16 @@ TEST(Affinity, RanksWithGpusAreNearThemAndTheirNetworks) {
   EXPECT_EQ(text_of(places[3]), "6-7 gpu 3 n3");  // as near as n2, which rank 2 has
 }
 
+TEST(Affinity, TheNearestNetworksOfADeviceAreNamed) {
+  using Names = std::vector<std::string>;
+  const DeviceGraph devices = DeviceGraph::parse(kFourGpus, "h.xml").value();
+  EXPECT_EQ(nearest_networks(devices, "0000:02:00.0"), Names{"n0"});
+  EXPECT_EQ(nearest_networks(devices, "0000:05:00.0"), Names{"n1"});
+  EXPECT_EQ(nearest_networks(devices, "0000:08:00.0"), (Names{"n2", "n3"}));
+  EXPECT_EQ(nearest_networks(devices, "0000:ff:00.0"), Names{});
+  EXPECT_EQ(nearest_networks(devices, ""), Names{});
+}
+
 TEST(Affinity, MoreRanksThanGpusShareTheProcessors) {
   const DeviceGraph devices = DeviceGraph::parse(kFourGpus, "h.xml").value();
   const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 5, kAll).value();

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ namespace tutti::transport {
 using JobKey = std::array<uint8_t, 32>;
 
 class Endpoint;
+
+/// The way to a peer as a description of the network has it, or as it was measured before this
+/// communicator is made; 0: nobody knows.
+struct PathRates {
+  double latency_ns = 0;  // one way
+  double bytes_per_ns = 0;
+  double seen_bytes_per_ns = 0;  // that something has moved there; more may fit
+};
 
 struct Member {
   int rank = 0;
@@ -38,8 +47,15 @@ struct Member {
   std::string bind_address;
   uint64_t keepalive_ns = ~uint64_t{0};
   RdmaSettings rdma;
-  uint32_t tcp_flows = 1;  // sockets of a link; 0: as many as the round trip asks for
+  std::vector<std::string> near_cards;         // RDMA cards nearest to its device; empty: not known
+  std::function<PathRates(int peer)> path_to;  // empty: nothing is known
+  uint32_t tcp_flows = 1;  // sockets of a link; 0: as many as the way to the peer asks for
   bool insecure = false;   // the user forgoes protection from those who reach this process's ports
 };
+
+/// Of a member that may know none.
+inline PathRates path_between(const Member& member, int peer) {
+  return member.path_to ? member.path_to(peer) : PathRates();
+}
 
 }  // namespace tutti::transport

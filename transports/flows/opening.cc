@@ -24,8 +24,8 @@ constexpr size_t kSecretBytes = 16, kHelloBytes = 8 + kSecretBytes, kCallBytes =
 constexpr size_t kMostCallers = 64;  // that have not said their secret
 constexpr int kNapMs = 20;
 
-// A socket carries about so much in a round trip, and hosts about so much in a second.
-constexpr uint64_t kFlowBytes = 4 << 20, kBytesPerMs = 1'250'000;
+// A socket carries about so much in a round trip, and networks that nobody describes so much.
+constexpr double kFlowBytes = 4 << 20, kUnknownBytesPerNs = 1.25;
 
 struct FlowsHello {
   uint32_t wish = 0;
@@ -159,9 +159,14 @@ Result<KeptFd> listen_beside(int proved, FlowsHello& mine) {
 
 }  // namespace
 
-uint32_t flows_for(uint64_t round_trip_ns) {
-  const uint64_t on_the_way = round_trip_ns / kNanosecondsPerMillisecond * kBytesPerMs;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(on_the_way / kFlowBytes, 1, kMostFlows));
+// A rate that was seen is that of the sockets there were: it only says that there is more.
+uint32_t flows_for(const transport::PathRates& path, uint64_t measured_ns) {
+  const double round_trip_ns =
+      path.latency_ns > 0 ? 2 * path.latency_ns : static_cast<double>(measured_ns);
+  const double rate = path.bytes_per_ns > 0 ? path.bytes_per_ns
+                                            : std::max(path.seen_bytes_per_ns, kUnknownBytesPerNs);
+  const double flows = std::clamp<double>(round_trip_ns * rate / kFlowBytes, 1, kMostFlows);
+  return static_cast<uint32_t>(flows);
 }
 
 Result<std::vector<KeptFd>> open_flows(int proved, uint32_t wish, bool listens,

@@ -16,13 +16,16 @@
 #include "src/base/fork.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/transport/member.h"
 
 namespace tutti::transports::flows {
 
 inline constexpr uint32_t kMostFlows = 16;
 
-/// How many sockets a way with this round trip asks for, from 1 to kMostFlows.
-uint32_t flows_for(uint64_t round_trip_ns);
+/// How many sockets a way asks for, from 1 to kMostFlows: one for each 4 MiB that are on the way at
+/// its rate, or at 10 Gbit/s where nobody knows of a rate. `measured_ns`: a round trip, which
+/// counts where the path has no latency.
+uint32_t flows_for(const transport::PathRates& path, uint64_t measured_ns);
 
 /// Both ends call this. `proved`: the socket. `listens`: this end does, for the other one calls.
 /// Of two wishes the larger one counts. The sockets have one order on both ends.

@@ -196,10 +196,22 @@ TEST(Flows, FramesThatNoTuttiSendsEndTheLink) {
 }
 
 TEST(Flows, AreAsManyAsTheRoundTripAsksFor) {
-  EXPECT_EQ(flows_for(0), 1u);
-  EXPECT_EQ(flows_for(200'000), 1u);
-  EXPECT_EQ(flows_for(20'000'000), 5u);
-  EXPECT_EQ(flows_for(150'000'000), kMostFlows);
+  EXPECT_EQ(flows_for({}, 0), 1u);
+  EXPECT_EQ(flows_for({}, 200'000), 1u);
+  EXPECT_EQ(flows_for({}, 20'000'000), 5u);
+  EXPECT_EQ(flows_for({}, 150'000'000), kMostFlows);
+}
+
+TEST(Flows, AreAsManyAsTheDescriptionOfTheNetworkAsksFor) {
+  const transport::PathRates slow{.latency_ns = 20e6, .bytes_per_ns = 0.00625};  // 50 Mbit/s
+  EXPECT_EQ(flows_for(slow, 150'000'000), 1u);
+  const transport::PathRates fast{.latency_ns = 5e6, .bytes_per_ns = 5};  // 40 Gbit/s
+  EXPECT_EQ(flows_for(fast, 0), 11u);
+  EXPECT_EQ(flows_for({.bytes_per_ns = 2.5}, 20'000'000), 11u);
+  EXPECT_EQ(flows_for({.latency_ns = 10e6}, 0), 5u);
+  // The rate of few sockets says nothing of the network's, unless it is more.
+  EXPECT_EQ(flows_for({.latency_ns = 10e6, .seen_bytes_per_ns = 0.001}, 0), 5u);
+  EXPECT_EQ(flows_for({.latency_ns = 10e6, .seen_bytes_per_ns = 2.5}, 0), 11u);
 }
 
 TEST(Flows, TheLargerWishCountsAndStrangersAreNotLetIn) {
