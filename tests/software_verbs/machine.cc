@@ -8,7 +8,6 @@ namespace tutti::software_verbs {
 namespace {
 
 constexpr int kRemoteAccessError = 10, kLocalProtectionError = 4;
-constexpr int kWaits = -1;
 
 bool takes_receive(int operation) {
   return operation == api::kOpSend || operation == api::kOpSendWithImmediate ||
@@ -18,6 +17,22 @@ bool takes_receive(int operation) {
 bool is_write(int operation) {
   return operation == api::kOpWrite || operation == api::kOpWriteWithImmediate;
 }
+
+bool is_of(Sends kind, int operation) {
+  switch (kind) {
+    case Sends::kFrames:
+      return operation == api::kOpSend || operation == api::kOpSendWithImmediate;
+    case Sends::kSegments:
+      return is_write(operation);
+    case Sends::kReads:
+      return operation == api::kOpRead;
+    case Sends::kAll:
+      break;
+  }
+  return true;
+}
+
+int card_of(const SoftPair& pair) { return static_cast<const SoftContext*>(pair.context)->card; }
 
 }  // namespace
 
@@ -69,15 +84,16 @@ void Machine::stop(SoftPair& pair) {
   }
 }
 
-// kDone, the status of a failure, or kWaits: the other end has no receive.
-int Machine::attempt(SoftPair& peer, const SoftSend& send) {
-  if (takes_receive(send.operation) && peer.receives.empty()) return kWaits;
+// kDone, or the status of a failure.
+int Machine::attempt(int card, SoftPair& peer, const SoftSend& send) {
+  if (send.operation == api::kOpRead) return read(peer, send);
   if (is_write(send.operation)) {
     std::byte* const target = memory_of(peer.pd, send.key, send.address, send.bytes.size());
     if (target == nullptr && !send.bytes.empty()) return kRemoteAccessError;
     if (!send.bytes.empty()) std::memcpy(target, send.bytes.data(), send.bytes.size());
     ++counts.writes;
     counts.written_bytes += send.bytes.size();
+    counts.written_by[card] += send.bytes.size();
   }
   if (!takes_receive(send.operation)) return api::kDone;
   const SoftReceive receive = peer.receives.front();
@@ -98,17 +114,36 @@ int Machine::attempt(SoftPair& peer, const SoftSend& send) {
   return api::kDone;
 }
 
+int Machine::read(SoftPair& peer, const SoftSend& send) {
+  const std::byte* const source = memory_of(peer.pd, send.key, send.address, send.length);
+  if (source == nullptr) return kRemoteAccessError;
+  std::memcpy(send.target, source, send.length);
+  ++counts.reads;
+  counts.read_bytes += send.length;
+  return api::kDone;
+}
+
+bool Machine::fails_now(const SoftSend& send) {
+  return is_of(planted.of, send.operation) && planted.after-- == 0;
+}
+
 bool Machine::deliver(SoftPair& pair, const SoftSend& send) {
   SoftPair* const peer = this->pair(pair.peer);
-  const bool answers = peer != nullptr && peer->peer == pair.qp_num &&
+  const bool answers = peer != nullptr && peer->peer == pair.qp_num && !is_cut[card_of(pair)] &&
+                       !is_cut[card_of(*peer)] &&
                        (peer->state == api::kReadyToReceive || peer->state == api::kReadyToSend);
-  int status = answers ? attempt(*peer, send) : api::kRetriesExceeded;
-  if (status == kWaits) return false;
-  if (sends_until_failure-- == 0) status = failure;
+  const bool has_room = !answers || !takes_receive(send.operation) || !peer->receives.empty();
+  if (!has_room) return false;
+  const bool fails = fails_now(send);
+  const bool arrives = answers && (!fails || planted.arrives);
+  int status = arrives ? attempt(card_of(pair), *peer, send) : api::kRetriesExceeded;
+  if (fails) status = planted.status;
   api::ibv_wc done{};
   done.wr_id = send.name;
   done.status = status;
-  done.opcode = is_write(send.operation) ? api::kDidWrite : api::kDidSend;
+  done.opcode = is_write(send.operation)         ? api::kDidWrite
+                : send.operation == api::kOpRead ? api::kDidRead
+                                                 : api::kDidSend;
   complete(pair, done, false);
   return true;
 }

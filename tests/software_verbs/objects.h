@@ -19,6 +19,7 @@ namespace tutti::software_verbs {
 namespace api = transports::verbs::api;
 
 struct SoftContext : api::ibv_context {
+  int card = 0;
   std::deque<api::ibv_async_event> events;
 };
 
@@ -39,6 +40,8 @@ struct SoftSend {
   uint64_t address = 0;
   uint32_t key = 0;
   std::vector<std::byte> bytes;
+  std::byte* target = nullptr;  // of a read
+  uint32_t length = 0;          // likewise
 };
 
 struct SoftReceive {
@@ -61,8 +64,8 @@ struct Machine {
   std::map<uint32_t, api::ibv_mr*> registrations;  // by both keys, which are the same
   uint32_t last_number = 0x100;
   CardCounts counts;
-  uint64_t sends_until_failure = ~uint64_t{0};
-  int failure = 0;
+  PlantedFailure planted{~uint64_t{0}, 0, true, Sends::kAll};
+  bool is_cut[kMostCards] = {};
   int registration_error = 0;
   int opening_error = 0;
   bool broken_queues = false;
@@ -79,7 +82,9 @@ struct Machine {
 
  private:
   bool deliver(SoftPair& pair, const SoftSend& send);
-  int attempt(SoftPair& peer, const SoftSend& send);
+  bool fails_now(const SoftSend& send);
+  int read(SoftPair& peer, const SoftSend& send);
+  int attempt(int card, SoftPair& peer, const SoftSend& send);
 };
 
 Machine& machine();

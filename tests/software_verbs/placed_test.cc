@@ -8,6 +8,7 @@
 
 #include "tests/conformance/transport_crew.h"
 #include "tests/software_verbs/software_verbs.h"
+#include "transports/verbs/api.h"
 
 namespace tutti::software_verbs {
 namespace {
@@ -174,6 +175,143 @@ TEST_F(PlacedMessages, AWindowThatEndsUnderPutsEndsNoLink) {
   EXPECT_EQ(std::count(window.begin(), window.end(), std::byte{0xee}), long{kPut});
   EXPECT_TRUE(owner.status().ok()) << owner.status().message();
   EXPECT_TRUE(origin.status().ok()) << origin.status().message();
+}
+
+class ReadWindows : public PlacedMessages {
+ protected:
+  void SetUp() override {
+    PlacedMessages::SetUp();
+    window_ = pattern(kBytes, 11);
+    target_.assign(kBytes, std::byte{0});
+    announce(0, target_);
+    announce(1, window_);
+    owner().one_sided()->expose(kRegion, {window_.data(), kBytes, signals_, 2});
+    for (int i = 0; i < 100; ++i) move_both();
+  }
+  Link& origin() { return crew_->link(0, 1); }
+  Link& owner() { return crew_->link(1, 0); }
+  void move_both() {
+    owner().stream()->progress();
+    origin().stream()->progress();
+  }
+  /// By the cards; the owner does nothing.
+  bool comes(transport::Stream::Ticket ticket) {
+    return drive(origin(), [&] { return origin().stream()->received(ticket); });
+  }
+  uint64_t reads() { return counts().read_bytes; }
+
+  std::vector<std::byte> window_, target_;
+  std::atomic<uint64_t> signals_[2] = {};
+};
+
+TEST_F(ReadWindows, GetsNeedNothingOfTheOwnersProcessor) {
+  for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{300'000}, kBytes}) {
+    const uint64_t before = reads();
+    const size_t offset = kBytes - bytes;
+    ASSERT_TRUE(comes(origin().one_sided()->get(kRegion, offset, {target_.data(), bytes})));
+    EXPECT_TRUE(
+        std::equal(target_.begin(), target_.begin() + long(bytes), window_.begin() + long(offset)));
+    EXPECT_EQ(reads() - before, bytes);
+  }
+  EXPECT_EQ(counts().waits, 0u);
+}
+
+TEST_F(ReadWindows, ATargetThatIsNotRegisteredIsCopiedOnce) {
+  std::vector<std::byte> other(kBytes);
+  const uint64_t before = reads();
+  ASSERT_TRUE(comes(origin().one_sided()->get(kRegion, 0, {other.data(), kBytes})));
+  EXPECT_EQ(other, window_);
+  EXPECT_EQ(reads() - before, kBytes);
+}
+
+TEST_F(ReadWindows, SeeThePutsBeforeThemAndNotThoseBehind) {
+  const std::vector<std::byte> first = pattern(kBytes, 12), second = pattern(kBytes, 13);
+  for (int round = 0; round < 3; ++round) {
+    origin().one_sided()->put(kRegion, 0, {first.data(), kBytes}, 0);
+    const auto got = origin().one_sided()->get(kRegion, 0, {target_.data(), kBytes});
+    origin().one_sided()->put(kRegion, 0, {second.data(), kBytes}, 1);
+    ASSERT_TRUE(drive(origin(), [&] {
+      owner().stream()->progress();  // it grants receives for the immediate values of puts
+      return origin().stream()->received(got);
+    }));
+    EXPECT_EQ(target_, first) << round;
+  }
+  EXPECT_GE(reads(), 3 * kBytes);
+}
+
+// A small put is a frame, on which the owner's processor acts, so a get behind it is one, too.
+TEST_F(ReadWindows, DoNotOvertakeSmallPuts) {
+  const std::vector<std::byte> word = pattern(100, 14);
+  const uint64_t before = reads();
+  origin().one_sided()->put(kRegion, 0, {word.data(), 100}, 0);
+  const auto got = origin().one_sided()->get(kRegion, 0, {target_.data(), 100});
+  for (int i = 0; i < 100; ++i) origin().stream()->progress();
+  EXPECT_FALSE(origin().stream()->received(got)) << "the owner has not moved";
+  ASSERT_TRUE(drive(origin(), [&] {
+    owner().stream()->progress();
+    return origin().stream()->received(got);
+  }));
+  EXPECT_TRUE(std::equal(word.begin(), word.end(), target_.begin()));
+  EXPECT_EQ(reads(), before);
+  // Its answer has proved that the put is done.
+  ASSERT_TRUE(comes(origin().one_sided()->get(kRegion, 0, {target_.data(), 200})));
+  EXPECT_EQ(reads() - before, 200u);
+}
+
+TEST_F(ReadWindows, BeyondTheEndTheOwnerDecides) {
+  origin().one_sided()->get(kRegion, kBytes - 1, {target_.data(), 2});
+  EXPECT_FALSE(drive(origin(), [&] {
+    owner().stream()->progress();
+    return false;
+  }));
+  EXPECT_NE(owner().status().message().find("a get beyond the window's end"), std::string::npos)
+      << owner().status().message();
+}
+
+TEST_F(ReadWindows, EndRefusedWithTheirWindowAndNoLinkEnds) {
+  for (int i = 0; i < 3; ++i) {
+    origin().one_sided()->get(kRegion, 0, {target_.data(), kBytes});
+  }
+  const auto last = origin().one_sided()->get(kRegion, 0, {target_.data(), kBytes});
+  ASSERT_TRUE(drive(owner(), [&] {
+    origin().stream()->progress();
+    return owner().one_sided()->withdraw(kRegion);
+  }));
+  known_.pop_back();
+  EXPECT_TRUE(comes(last));
+  const auto late = origin().one_sided()->get(kRegion, 0, {target_.data(), 100});
+  EXPECT_TRUE(drive(origin(), [&] {
+    owner().stream()->progress();
+    return origin().stream()->received(late) && origin().one_sided()->refused(kRegion);
+  }));
+  EXPECT_TRUE(owner().status().ok()) << owner().status().message();
+  EXPECT_TRUE(origin().status().ok()) << origin().status().message();
+}
+
+TEST_F(ReadWindows, OfAFailedQueuePairAreMadeOnAnotherOne) {
+  plant({3, transports::verbs::api::kFlushed, false, Sends::kReads});
+  const auto got = origin().one_sided()->get(kRegion, 0, {target_.data(), kBytes});
+  EXPECT_TRUE(drive(origin(), [&] {
+    owner().stream()->progress();
+    return origin().stream()->received(got);
+  })) << origin().status().message();
+  EXPECT_EQ(target_, window_);
+  plant({~uint64_t{0}, 0, true, Sends::kAll});
+}
+
+TEST_F(ReadWindows, AnEpochThatEndsWaitsForThem) {
+  const transport::EpochId epoch{kRegion.communicator, kRegion.epoch};
+  for (int i = 0; i < 4; ++i) {
+    origin().one_sided()->get(kRegion, 0, {target_.data(), kBytes});
+  }
+  origin().stream()->end_epoch(epoch);
+  ASSERT_TRUE(drive(origin(), [&] {
+    owner().stream()->progress();
+    return origin().stream()->has_let_go(epoch);
+  }));
+  std::fill(target_.begin(), target_.end(), std::byte{0xee});
+  for (int i = 0; i < 1000; ++i) move_both();
+  EXPECT_EQ(std::count(target_.begin(), target_.end(), std::byte{0xee}), long{kBytes});
 }
 
 // The canary: what a peer that goes on writes does not land.

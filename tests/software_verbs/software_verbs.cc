@@ -14,7 +14,7 @@
 namespace tutti::software_verbs {
 namespace {
 
-constexpr const char* kName = "soft0";
+constexpr const char* kNames[kMostCards] = {"soft0", "soft1", "soft2", "soft3"};
 constexpr uint8_t kPort = 1;
 constexpr int kAddresses = 2, kMtu4096 = 5;
 
@@ -23,12 +23,18 @@ using Lock = std::lock_guard<std::mutex>;
 // ---- the card and its context -------------------------------------------------------------------
 
 api::ibv_device** get_device_list(int* count) {
-  static api::ibv_device* list[] = {reinterpret_cast<api::ibv_device*>(list), nullptr};
-  *count = 1;
+  // The address of a card's name is its device.
+  static api::ibv_device* list[kMostCards + 1] = {};
+  for (int card = 0; card < kMostCards; ++card) {
+    list[card] = reinterpret_cast<api::ibv_device*>(const_cast<const char**>(&kNames[card]));
+  }
+  *count = kMostCards;
   return list;
 }
 void free_device_list(api::ibv_device**) {}
-const char* get_device_name(api::ibv_device*) { return kName; }
+const char* get_device_name(api::ibv_device* device) {
+  return *reinterpret_cast<const char* const*>(device);
+}
 
 int close_device(api::ibv_context* context) {
   const Lock lock(machine().mutex);
@@ -224,14 +230,19 @@ int post_send(api::ibv_qp* pair, api::ibv_send_wr* work, api::ibv_send_wr** bad)
   *bad = work;
   if (soft.state < api::kReadyToSend) return EINVAL;
   if (soft.sends.size() >= soft.room.max_send_wr) return ENOMEM;
-  SoftSend send{work->wr_id, work->opcode, work->imm_data, work->rdma.remote_addr, work->rdma.rkey,
-                {}};
+  SoftSend send{work->wr_id,     work->opcode, work->imm_data, work->rdma.remote_addr,
+                work->rdma.rkey, {},           nullptr,        0};
   for (int i = 0; i < work->num_sge; ++i) {
     const api::ibv_sge& piece = work->sg_list[i];
     const auto* data = reinterpret_cast<const std::byte*>(piece.addr);
     const bool is_inline = (work->send_flags & api::kSendInline) != 0;
     if (!is_inline) data = machine().memory_of(soft.pd, piece.lkey, piece.addr, piece.length);
     if (data == nullptr) return EFAULT;
+    if (work->opcode == api::kOpRead) {
+      send.target = const_cast<std::byte*>(data);
+      send.length = piece.length;
+      continue;
+    }
     send.bytes.insert(send.bytes.end(), data, data + piece.length);
   }
   ++machine().counts.sends;
@@ -267,6 +278,7 @@ api::ibv_context* open_device(api::ibv_device* device) {
   }
   auto* const made = new SoftContext;
   made->device = device;
+  made->card = static_cast<int>(reinterpret_cast<const char* const*>(device) - kNames);
   made->ops = {};
   made->ops.poll_cq = poll_cq;
   made->ops.req_notify_cq = req_notify_cq;
@@ -294,14 +306,17 @@ const api::VerbsFunctions& functions() {
 /// As /sys/class/infiniband has it.
 class CardsFolder {
  public:
-  CardsFolder() {
+  explicit CardsFolder(int cards) {
     std::string name = (std::filesystem::temp_directory_path() / "tutti-cards-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) return;
     folder_ = name;
-    write("device/numa_node", "0");
-    write("ports/1/state", "4: ACTIVE");
-    for (int i = 0; i < kAddresses; ++i) {
-      write("ports/1/gid_attrs/types/" + std::to_string(i), "RoCE v2");
+    for (int card = 0; card < cards; ++card) {
+      const std::string name = kNames[card];
+      write(name + "/device/numa_node", "0");
+      write(name + "/ports/1/state", "4: ACTIVE");
+      for (int i = 0; i < kAddresses; ++i) {
+        write(name + "/ports/1/gid_attrs/types/" + std::to_string(i), "RoCE v2");
+      }
     }
   }
   ~CardsFolder() {
@@ -312,7 +327,7 @@ class CardsFolder {
 
  private:
   void write(const std::string& file, const std::string& line) const {
-    const std::filesystem::path place = std::filesystem::path(folder_) / kName / file;
+    const std::filesystem::path place = std::filesystem::path(folder_) / file;
     std::filesystem::create_directories(place.parent_path());
     std::ofstream(place) << line << "\n";
   }
@@ -322,13 +337,17 @@ class CardsFolder {
 
 }  // namespace
 
-transports::verbs::Equipment equipment() {
-  static const CardsFolder folder;
-  return {&functions(), folder.text()};
+transports::verbs::Equipment equipment(int cards) {
+  static const CardsFolder one(1), all(kMostCards);
+  return {&functions(), (cards == 1 ? one : all).text()};
 }
 
 Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
   return transports::verbs::make_with(member, equipment());
+}
+
+Result<std::unique_ptr<transport::Transport>> make_with_four(const transport::Member& member) {
+  return transports::verbs::make_with(member, equipment(kMostCards));
 }
 
 CardCounts counts() {
@@ -336,15 +355,20 @@ CardCounts counts() {
   return machine().counts;
 }
 
-void plant_failure(uint64_t after, int status) {
+void plant(const PlantedFailure& failure) {
   const Lock lock(machine().mutex);
-  machine().sends_until_failure = after;
-  machine().failure = status;
+  machine().planted = failure;
 }
 
-void tell(int event_type, int port) {
+void cut(int card, bool is_cut) {
+  const Lock lock(machine().mutex);
+  machine().is_cut[card] = is_cut;
+}
+
+void tell(int event_type, int port, int card) {
   const Lock lock(machine().mutex);
   for (SoftContext* context : machine().contexts) {
+    if (card >= 0 && context->card != card) continue;
     api::ibv_async_event event{};
     event.event_type = event_type;
     event.element.port_num = port;

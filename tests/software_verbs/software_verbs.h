@@ -22,17 +22,25 @@
 
 namespace tutti::software_verbs {
 
-/// One card "soft0" with one active port, with addresses of IPv6 (index 0) and IPv4 (index 1).
-transports::verbs::Equipment equipment();
+inline constexpr int kMostCards = 4;
+/// Cards "soft0", "soft1", ..., each with one active port, with addresses of IPv6 (index 0) and
+/// IPv4 (index 1).
+/// `cards`: 1, or kMostCards.
+transports::verbs::Equipment equipment(int cards = 1);
 
 /// A transport over it, as transports::verbs::make().
 Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member);
+/// The same over four cards; a member uses those that its settings say.
+Result<std::unique_ptr<transport::Transport>> make_with_four(const transport::Member& member);
 
 /// How much the cards have done since the process began.
 struct CardCounts {
   uint64_t sends = 0;
   uint64_t writes = 0;
   uint64_t written_bytes = 0;
+  uint64_t written_by[kMostCards] = {};  // of them, by the sender's card
+  uint64_t reads = 0;
+  uint64_t read_bytes = 0;
   uint64_t waits = 0;  // sends that found no receive
   uint64_t events = 0;
   /// Contexts, domains, registrations, channels, queues and queue pairs that are not destroyed.
@@ -40,10 +48,21 @@ struct CardCounts {
 };
 CardCounts counts();
 
-/// The send after the next `after` ones, on any pair, completes with this status, its pair fails.
-void plant_failure(uint64_t after, int status);
-/// Every card tells this of itself.
-void tell(int event_type, int port);
+/// The kinds of sends that a planted failure counts.
+enum class Sends { kAll, kFrames, kSegments, kReads };
+/// The send after the next `after` ones of a kind, on any pair, completes with this status, and its
+/// pair fails. `arrives`: the peer has it all the same.
+struct PlantedFailure {
+  uint64_t after = 0;
+  int status = 0;
+  bool arrives = true;
+  Sends of = Sends::kAll;
+};
+void plant(const PlantedFailure& failure);
+/// The port of this card reaches nobody any more, until it is undone.
+void cut(int card, bool is_cut);
+/// This card, or every one (-1), tells this of itself.
+void tell(int event_type, int port, int card = -1);
 /// The next registrations fail with this errno; 0: none does.
 void plant_registration_error(int error);
 /// Opening a card fails with this errno; 0: it does not.

@@ -33,7 +33,7 @@ class SoftwareVerbs : public testing::Test {
     return status.ok() ? std::move(made) : nullptr;
   }
   void TearDown() override {
-    plant_failure(~uint64_t{0}, 0);
+    cut(0, false);
     plant_broken_queues(false);
     plant_registration_error(0);
     plant_opening_error(0);
@@ -45,7 +45,10 @@ class SoftwareVerbs : public testing::Test {
     const std::vector<std::byte> data(64);
     const ConstBuffer piece{data.data(), data.size()};
     link.stream()->send(kChannel, 1, {&piece, 1});
-    EXPECT_FALSE(drive(link, [] { return false; }));
+    EXPECT_FALSE(drive(link, [&] {
+      crew.link(1, 0).stream()->progress();
+      return false;
+    }));
     return std::string(link.status().message());
   }
   std::string absence() {
@@ -88,10 +91,10 @@ TEST_F(SoftwareVerbs, NothingIsSentForWhichThePeerHasNoReceive) {
   EXPECT_EQ(counts().waits, waits);
 }
 
-TEST_F(SoftwareVerbs, AFailedCompletionEndsTheLinkAndNamesPortAndStatus) {
+TEST_F(SoftwareVerbs, APortThatReachesNobodyEndsTheLinkAndIsNamedWithTheStatus) {
   auto crew = this->crew();
   ASSERT_NE(crew, nullptr);
-  plant_failure(0, transports::verbs::api::kRetriesExceeded);
+  cut(0, true);
   const std::string text = failure(*crew);
   EXPECT_TRUE(has(text, "rank 0 lost rank 1")) << text;
   EXPECT_TRUE(has(text, "soft0:1")) << text;
@@ -107,7 +110,7 @@ TEST_F(SoftwareVerbs, WhatACardHasToldOfItselfIsInTheError) {
   ASSERT_NE(crew, nullptr);
   tell(transports::verbs::api::kEventPortError, 1);
   for (int r = 0; r < 2; ++r) crew->rank(r).transport->serve();
-  plant_failure(0, transports::verbs::api::kRetriesExceeded);
+  cut(0, true);
   const std::string text = failure(*crew);
   EXPECT_TRUE(has(text, "RDMA port soft0:1 has told of itself: port error")) << text;
 }

@@ -46,7 +46,7 @@ DoctorFinding look_at_cards(const Config& config, const DoctorSources& sources) 
   if (ports.empty()) {
     return {Verdict::kNote, subject, "no card: ranks of other hosts are reached by TCP", ""};
   }
-  const auto port = verbs::choose_port(ports, config.rdma, 0, verbs::own_numa_node());
+  const auto port = verbs::choose_port(ports, config.rdma, {0, verbs::own_numa_node(), {}});
   if (!port.ok()) {
     return {Verdict::kWrong, subject, std::string(port.status().message()), "see docs/rdma.md"};
   }

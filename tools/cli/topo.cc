@@ -19,6 +19,9 @@
 #include "src/topology/sysfs.h"
 #include "src/topology/text_file.h"
 #include "tools/cli/topo_measure.h"
+#include "transports/flows/opening.h"
+#include "transports/verbs/card_port.h"
+#include "transports/verbs/flow_shape.h"
 
 namespace tutti::cli {
 namespace {
@@ -62,6 +65,24 @@ void print_rates(const char* what, double least, double most) {
   std::printf(" GB/s");
 }
 
+/// What RDMA and TCP make of the way between two ranks that talk by this level.
+void print_flows(const Topology& cluster, size_t level) {
+  if (level <= cluster.host_level()) return;
+  transport::PathRates path{.latency_ns = cluster.level(level).latency_ns};
+  for (size_t inside = cluster.host_level(); inside < level; ++inside) {
+    const double uplink = cluster.uplink_bytes_per_ns(inside, 0);
+    if (uplink > 0 && (path.bytes_per_ns == 0 || uplink < path.bytes_per_ns)) {
+      path.bytes_per_ns = uplink;
+    }
+  }
+  if (path.latency_ns <= 0) return;
+  const auto settings = value_or_throw(registry::read_settings());
+  const auto shape = transports::verbs::shape_for(path, 0, 0, settings.rdma);
+  const uint32_t sockets = transports::flows::flows_for(path, 0);
+  std::printf("  %-10s RDMA: %s; TUTTI_TCP_FLOWS=auto: %u socket%s\n", "",
+              transports::verbs::describe(shape).c_str(), sockets, sockets == 1 ? "" : "s");
+}
+
 void print_cluster(const Topology& cluster) {
   std::printf("%s: %u ranks\n", cluster.name().empty() ? "a cluster" : cluster.name().c_str(),
               cluster.leaves());
@@ -84,6 +105,7 @@ void print_cluster(const Topology& cluster) {
     print_rates("shared", spec.shared_bytes_per_ns, spec.shared_bytes_per_ns);
     print_rates("uplink", thinnest, thickest);
     std::printf("\n");
+    print_flows(cluster, level);
   }
 }
 
@@ -127,6 +149,25 @@ void print_devices_of(const topology::DeviceGraph& devices, bool xml) {
   std::fputs((xml ? devices.write() : topology::print_devices(devices)).c_str(), stdout);
 }
 
+// Soft-RoCE's, too, which are not on PCI; a star for those that a rank here would use.
+void print_ports() {
+  const auto ports = transports::verbs::list_ports();
+  if (ports.empty()) return;
+  const auto settings = value_or_throw(registry::read_settings());
+  const auto used = transports::verbs::choose_ports(ports, settings.rdma,
+                                                    {0, transports::verbs::own_numa_node(), {}});
+  for (const transports::verbs::CardPort& port : ports) {
+    bool is_used = false;
+    if (used.ok()) {
+      for (const auto& one : used.value()) is_used = is_used || one.text() == port.text();
+    }
+    std::printf("RDMA port %s%s: %s, NUMA node %s\n", port.text().c_str(), is_used ? " *" : "",
+                port.state.c_str(),
+                port.numa_node < 0 ? "not known" : std::to_string(port.numa_node).c_str());
+  }
+  if (!used.ok()) std::printf("note: %s\n", std::string(used.status().message()).c_str());
+}
+
 void draw(const Topology& tree, const std::string& path) {
   const Status status = topology::write_text_file(path, topology::draw_tree(tree));
   if (!status.ok()) throw perf::PerfError(std::string(status.message()));
@@ -146,6 +187,7 @@ void print_host(const HostTree& host, const TopoOptions& options) {
     const std::string file = value_or_throw(registry::read_settings()).host_topology_file;
     std::printf("found by %s, devices by %s\n", host.found_by.c_str(),
                 file.empty() ? "sysfs" : file.c_str());
+    print_ports();
     for (const std::string& note : host.notes) std::printf("note: %s\n", note.c_str());
   }
 }

@@ -63,8 +63,9 @@ class MappedRange {
 Result<UcxNetwork> choose_network(const transport::Member& member,
                                   const std::string& cards_folder) {
   const std::string version = "-" + std::to_string(kMajor);
-  const Result<verbs::CardPort> port = verbs::choose_port(
-      verbs::list_ports(cards_folder), member.rdma, member.rank, verbs::own_numa_node());
+  const Result<verbs::CardPort> port =
+      verbs::choose_port(verbs::list_ports(cards_folder), member.rdma,
+                         {member.rank, verbs::own_numa_node(), member.near_cards});
   // UD beside RC: by it UCX connects the others.
   if (port.ok()) return UcxNetwork{"rdma" + version, "ib", port.value().text()};
   if (!member.insecure) {

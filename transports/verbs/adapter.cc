@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "src/base/io.h"
@@ -126,6 +127,7 @@ void Adapter::read_events() {
     functions_->ibv_ack_async_event(&event);
     if (other_port) continue;
     const std::lock_guard lock(mutex_);
+    if (of_port) port_down_.store(type == api::kEventPortError, std::memory_order_release);
     if (type == api::kEventPortActive) trouble_.clear();
     if (type == api::kEventPortError || type == api::kEventGidChange ||
         type == api::kEventDeviceFatal) {
@@ -133,6 +135,25 @@ void Adapter::read_events() {
     }
     if (type == api::kEventDeviceFatal) dead_.store(true, std::memory_order_release);
   }
+}
+
+// Of the InfiniBand specification: bits of lanes side by side, and of the rate of each.
+double Adapter::bytes_per_ns() const {
+  struct Rate {
+    uint8_t code;
+    double value;
+  };
+  static constexpr Rate kWidths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+  static constexpr Rate kGigabits[] = {{1, 2.5}, {2, 5},   {4, 10},  {8, 10},
+                                       {16, 14}, {32, 25}, {64, 50}, {128, 100}};
+  constexpr double kBitsOfAByte = 8;
+  const auto value_of = [](std::span<const Rate> rates, uint8_t code) {
+    const auto found = std::find_if(rates.begin(), rates.end(),
+                                    [&](const Rate& rate) { return rate.code == code; });
+    return found == rates.end() ? 0 : found->value;
+  };
+  return value_of(kWidths, attributes_.active_width) *
+         value_of(kGigabits, attributes_.active_speed) / kBitsOfAByte;
 }
 
 std::string Adapter::trouble() const {

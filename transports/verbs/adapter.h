@@ -49,6 +49,10 @@ class Adapter {
   void read_events();
   /// The card works no more.
   bool is_dead() const { return dead_.load(std::memory_order_acquire); }
+  /// The port has told that it is down, and not that it is up again.
+  bool is_port_down() const { return port_down_.load(std::memory_order_acquire); }
+  /// Of the port, in bytes per nanosecond; 0: it says nothing that is known.
+  double bytes_per_ns() const;
   /// The event of the card that may explain an error; "" if there was none.
   std::string trouble() const;
 
@@ -68,6 +72,7 @@ class Adapter {
   int gid_index_ = 0;
   GidKind gid_kind_ = GidKind::kNone;
   std::atomic<bool> dead_{false};
+  std::atomic<bool> port_down_{false};
   mutable std::mutex mutex_;
   std::string trouble_;  // under mutex_
 };

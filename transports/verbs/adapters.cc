@@ -14,13 +14,11 @@ Result<std::unique_ptr<Adapters>> Adapters::create(Equipment equipment) {
   return std::unique_ptr<Adapters>(new Adapters(std::move(equipment), std::move(set).value()));
 }
 
-Result<std::shared_ptr<Adapter>> Adapters::adapter_for(const transport::Member& member) {
-  const Result<CardPort> port =
-      choose_port(list_ports(equipment_.cards_folder), member.rdma, member.rank, own_numa_node());
-  if (!port.ok()) return port.status();
-  std::weak_ptr<Adapter>& known = adapters_[port.value().text()];
+Result<std::shared_ptr<Adapter>> Adapters::adapter_of(const CardPort& port,
+                                                      const RdmaSettings& settings) {
+  std::weak_ptr<Adapter>& known = adapters_[port.text()];
   if (std::shared_ptr<Adapter> found = known.lock()) return found;
-  Result<std::shared_ptr<Adapter>> opened = Adapter::open(equipment_, port.value(), member.rdma);
+  Result<std::shared_ptr<Adapter>> opened = Adapter::open(equipment_, port, settings);
   if (!opened.ok()) return opened;
   epoll_event event{};
   event.events = EPOLLIN;
@@ -31,17 +29,36 @@ Result<std::shared_ptr<Adapter>> Adapters::adapter_for(const transport::Member& 
   return opened;
 }
 
-Result<std::shared_ptr<Domain>> Adapters::domain_for(const transport::Member& member) {
-  const std::lock_guard lock(mutex_);
-  const Result<std::shared_ptr<Adapter>> adapter = adapter_for(member);
-  if (!adapter.ok()) return adapter.status();
-  std::weak_ptr<Domain>& known = domains_[{adapter.value().get(), member.key}];
+Result<std::shared_ptr<Domain>> Adapters::domain_of(const std::shared_ptr<Adapter>& adapter,
+                                                    const transport::JobKey& key) {
+  std::weak_ptr<Domain>& known = domains_[{adapter.get(), key}];
   if (std::shared_ptr<Domain> found = known.lock()) return found;
-  Result<std::shared_ptr<Domain>> made = Domain::create(adapter.value());
+  Result<std::shared_ptr<Domain>> made = Domain::create(adapter);
   if (!made.ok()) return made;
   known = made.value();
   std::erase_if(domains_, [](const auto& entry) { return entry.second.expired(); });
   return made;
+}
+
+// The first port decides what the card of this rank says, so the others have to fit it.
+Result<Domains> Adapters::domains_for(const transport::Member& member) {
+  const std::lock_guard lock(mutex_);
+  const Result<std::vector<CardPort>> ports =
+      choose_ports(list_ports(equipment_.cards_folder), member.rdma,
+                   {member.rank, own_numa_node(), member.near_cards});
+  if (!ports.ok()) return ports.status();
+  Domains domains;
+  for (const CardPort& port : ports.value()) {
+    const Result<std::shared_ptr<Adapter>> adapter = adapter_of(port, member.rdma);
+    if (!adapter.ok()) return adapter.status();
+    const bool fits =
+        domains.empty() || domains.front()->adapter().gid_kind() == adapter.value()->gid_kind();
+    if (!fits) continue;
+    Result<std::shared_ptr<Domain>> domain = domain_of(adapter.value(), member.key);
+    if (!domain.ok()) return domain.status();
+    domains.push_back(std::move(domain).value());
+  }
+  return domains;
 }
 
 // A card that is closed leaves the set by itself: its descriptor is nobody else's.

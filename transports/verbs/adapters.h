@@ -16,6 +16,7 @@
 #include "src/transport/endpoint.h"
 #include "src/transport/member.h"
 #include "transports/verbs/adapter.h"
+#include "transports/verbs/registered_ranges.h"
 
 namespace tutti::transports::verbs {
 
@@ -23,8 +24,9 @@ class Adapters final : public transport::Endpoint::EndpointPart {
  public:
   static Result<std::unique_ptr<Adapters>> create(Equipment equipment);
 
-  /// On the port that is best for this member, for its key.
-  Result<std::shared_ptr<Domain>> domain_for(const transport::Member& member);
+  /// On the ports that are best for this member, for its key: one or several, whose addresses are
+  /// of one kind.
+  Result<Domains> domains_for(const transport::Member& member);
 
   /// Readable when a card has something to tell of itself.
   int service_fd() const override { return set_->fd(); }
@@ -33,7 +35,9 @@ class Adapters final : public transport::Endpoint::EndpointPart {
  private:
   Adapters(Equipment equipment, std::unique_ptr<PollSet> set)
       : equipment_(std::move(equipment)), set_(std::move(set)) {}
-  Result<std::shared_ptr<Adapter>> adapter_for(const transport::Member& member);
+  Result<std::shared_ptr<Adapter>> adapter_of(const CardPort& port, const RdmaSettings& settings);
+  Result<std::shared_ptr<Domain>> domain_of(const std::shared_ptr<Adapter>& adapter,
+                                            const transport::JobKey& key);
 
   const Equipment equipment_;
   const std::unique_ptr<PollSet> set_;

@@ -211,6 +211,7 @@ struct ibv_sge {
 };
 
 inline constexpr int kOpWrite = 0, kOpWriteWithImmediate = 1, kOpSend = 2, kOpSendWithImmediate = 3;
+inline constexpr int kOpRead = 4;
 inline constexpr unsigned kSendSignaled = 1 << 1, kSendInline = 1 << 3;
 
 struct ibv_send_wr {
@@ -237,7 +238,8 @@ struct ibv_recv_wr {
 };
 
 inline constexpr int kDone = 0, kFlushed = 5, kRetriesExceeded = 12, kRnrRetriesExceeded = 13;
-inline constexpr int kDidSend = 0, kDidWrite = 1, kDidReceive = 128, kDidReceiveWrite = 129;
+inline constexpr int kDidSend = 0, kDidWrite = 1, kDidRead = 2, kDidReceive = 128,
+                     kDidReceiveWrite = 129;
 inline constexpr unsigned kHasImmediate = 1 << 1;
 
 /// Of a completion with an error only wr_id, status, vendor_err and qp_num count.

@@ -40,6 +40,13 @@ std::string list(const std::vector<CardPort>& ports) {
   return text;
 }
 
+/// Those of which it is true, if it is of any.
+template <class Wanted>
+void keep_some(std::vector<CardPort>& ports, const Wanted& wanted) {
+  if (std::none_of(ports.begin(), ports.end(), wanted)) return;
+  std::erase_if(ports, [&](const CardPort& port) { return !wanted(port); });
+}
+
 }  // namespace
 
 std::vector<CardPort> list_ports(const std::string& folder) {
@@ -78,8 +85,8 @@ bool takes(std::string_view devices, const CardPort& port) {
   return named != excludes;
 }
 
-Result<CardPort> choose_port(const std::vector<CardPort>& ports, const RdmaSettings& settings,
-                             int rank, int numa_node) {
+Result<std::vector<CardPort>> choose_ports(const std::vector<CardPort>& ports,
+                                           const RdmaSettings& settings, const CardSeat& seat) {
   if (!settings.allowed) return Status::unsupported("NCCL_IB_DISABLE forbids RDMA");
   if (ports.empty()) {
     return Status::unsupported("this host has no RDMA card, or its kernel no driver for it (" +
@@ -98,13 +105,28 @@ Result<CardPort> choose_port(const std::vector<CardPort>& ports, const RdmaSetti
     return Status::unsupported("no port of an RDMA card that may be used is active: " +
                                list(ports));
   }
-  const auto is_near = [&](const CardPort& port) {
-    return numa_node >= 0 && port.numa_node == numa_node;
-  };
-  if (std::any_of(usable.begin(), usable.end(), is_near)) {
-    std::erase_if(usable, [&](const CardPort& port) { return !is_near(port); });
+  keep_some(usable, [&](const CardPort& port) {
+    return std::find(seat.near.begin(), seat.near.end(), port.card) != seat.near.end();
+  });
+  keep_some(usable, [&](const CardPort& port) {
+    return seat.numa_node >= 0 && port.numa_node == seat.numa_node;
+  });
+  std::vector<bool> is_chosen(usable.size(), false);
+  for (size_t i = 0; i < std::min<size_t>(settings.rails, usable.size()); ++i) {
+    is_chosen[(static_cast<size_t>(seat.rank) + i) % usable.size()] = true;
   }
-  return usable[static_cast<size_t>(rank) % usable.size()];
+  std::vector<CardPort> chosen;
+  for (size_t i = 0; i < usable.size(); ++i) {
+    if (is_chosen[i]) chosen.push_back(usable[i]);
+  }
+  return chosen;
+}
+
+Result<CardPort> choose_port(const std::vector<CardPort>& ports, const RdmaSettings& settings,
+                             const CardSeat& seat) {
+  Result<std::vector<CardPort>> chosen = choose_ports(ports, settings, seat);
+  if (!chosen.ok()) return chosen.status();
+  return std::move(chosen.value().front());
 }
 
 int own_numa_node() {

@@ -30,10 +30,22 @@ std::vector<CardPort> list_ports(const std::string& folder = kCardsFolder);
 /// Whether RdmaSettings::devices takes this port.
 bool takes(std::string_view devices, const CardPort& port);
 
-/// The port that rank `rank`, which runs on this NUMA node, uses: an active one, on its node if one
-/// is there; ranks of a node take turns.
+/// Where a rank is, as far as that tells which cards are near to it.
+struct CardSeat {
+  int rank = 0;
+  int numa_node = -1;             // -1: not known
+  std::vector<std::string> near;  // cards that are nearest to its device; empty: not known
+};
+
+/// The ports that a rank uses, RdmaSettings::rails of them if there are as many: active ones, of
+/// the cards that are nearest to its device, else on its NUMA node, else any. Ranks take turns.
+/// They are in the order of their names, so that cards of one number talk to each other between
+/// hosts.
+Result<std::vector<CardPort>> choose_ports(const std::vector<CardPort>& ports,
+                                           const RdmaSettings& settings, const CardSeat& seat);
+/// The first of them.
 Result<CardPort> choose_port(const std::vector<CardPort>& ports, const RdmaSettings& settings,
-                             int rank, int numa_node);
+                             const CardSeat& seat);
 
 /// Of the processor that runs this thread; -1: not known.
 int own_numa_node();

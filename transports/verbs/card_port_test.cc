@@ -18,7 +18,7 @@ const CardPort kDown{"mlx5_2", 1, "DOWN", 0};
 
 std::string chosen(const std::vector<CardPort>& ports, const RdmaSettings& settings, int rank,
                    int node) {
-  const Result<CardPort> port = choose_port(ports, settings, rank, node);
+  const Result<CardPort> port = choose_port(ports, settings, {rank, node, {}});
   if (port.ok()) return port.value().text();
   EXPECT_EQ(port.status().code(), Code::kUnsupported);
   return std::string(port.status().message());
@@ -32,6 +32,38 @@ TEST(VerbsPorts, ARankHasANearOneAndNeighboursTakeTurns) {
   EXPECT_EQ(chosen(ports, {}, 0, 1), "mlx5_10:2");
   EXPECT_EQ(chosen({kNear}, {}, 5, 1), "mlx5_0:1") << "a far one is better than none";
   EXPECT_EQ(chosen({kNear, kFar}, {}, 1, -1), "mlx5_10:2");
+}
+
+TEST(VerbsPorts, SeveralCarryARanksMessagesWhereTheyAreNear) {
+  const std::vector<CardPort> ports{kNear, kNearToo, kFar, kDown};
+  RdmaSettings settings;
+  settings.rails = 2;
+  const auto texts = [&](const CardSeat& seat) {
+    std::string all;
+    const auto chosen = choose_ports(ports, settings, seat);
+    EXPECT_TRUE(chosen.ok());
+    for (const CardPort& port : chosen.value()) all += port.text() + " ";
+    return all;
+  };
+  EXPECT_EQ(texts({0, 0, {}}), "mlx5_0:1 mlx5_1:1 ");
+  EXPECT_EQ(texts({1, 0, {}}), "mlx5_0:1 mlx5_1:1 ") << "in one order on all ranks";
+  EXPECT_EQ(texts({0, 1, {}}), "mlx5_10:2 ") << "there are no two on that node";
+  EXPECT_EQ(texts({1, -1, {}}), "mlx5_1:1 mlx5_10:2 ");
+  settings.rails = 4;
+  EXPECT_EQ(texts({0, -1, {}}), "mlx5_0:1 mlx5_1:1 mlx5_10:2 ");
+}
+
+TEST(VerbsPorts, TheCardThatIsNearestToTheDeviceCountsMoreThanTheNode) {
+  const std::vector<CardPort> ports{kNear, kNearToo, kFar, kDown};
+  const auto first = [&](std::vector<std::string> near, const RdmaSettings& settings) {
+    return choose_port(ports, settings, {0, 0, std::move(near)}).value().text();
+  };
+  EXPECT_EQ(first({"mlx5_1"}, {}), "mlx5_1:1");
+  EXPECT_EQ(first({"mlx5_10"}, {}), "mlx5_10:2");
+  EXPECT_EQ(first({"mlx5_2"}, {}), "mlx5_0:1") << "it is down";
+  RdmaSettings said;
+  said.devices = "=mlx5_0";
+  EXPECT_EQ(first({"mlx5_1"}, said), "mlx5_0:1") << "the setting overrides";
 }
 
 TEST(VerbsPorts, WhereThereIsNoneOneSentenceSaysWhy) {

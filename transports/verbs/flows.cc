@@ -1,14 +1,10 @@
 #include "transports/verbs/flows.h"
 
 #include <arpa/inet.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
-
-#include "src/base/io.h"
-#include "src/base/little.h"
 
 namespace tutti::transports::verbs {
 namespace {
@@ -16,91 +12,66 @@ namespace {
 using transport::stream::CarriedWrite;
 using transport::stream::PipeEvents;
 
-// Two grants may be on their way on a pair: half of its receives make one.
+// Two grants may be on their way on a lane: half of its receives make one.
 constexpr uint32_t kReserve = 4;
-constexpr uint32_t kGrantAt = DataFlows::kDepth / 2;
-constexpr uint32_t kReceives = DataFlows::kDepth + kReserve;
-
-constexpr size_t kMostWaiting = 2 * DataFlows::kPairs * DataFlows::kDepth;  // segments
 constexpr uint32_t kNumberMask = (1u << 24) - 1;
-constexpr int kCopies = 8;  // segments whose source is not registered
-constexpr size_t kKeyBytes = 4;
-
-constexpr int kPairShift = 48;
-constexpr uint64_t kReceiveName = uint64_t{1} << 40, kIndexMask = (uint64_t{1} << 32) - 1;
-
-uint32_t read_key(const transport::stream::MemoryKey& key) {
-  uint8_t bytes[kKeyBytes] = {};
-  std::memcpy(bytes, key.data.data(), std::min<size_t>(key.bytes, kKeyBytes));
-  return static_cast<uint32_t>(get_little(bytes, kKeyBytes));
-}
+constexpr int kCopies = 8;        // segments whose memory is not registered
+constexpr uint32_t kGrant = ~0u;  // the name of a grant
+constexpr uint64_t kWritesAtOnce = 32;
 
 Status nonsense() { return Status::remote_error("it wrote what no Tutti writes"); }
 
+// Few writes hold all that may be on the way, and a small one is told of early.
+uint64_t limit_for(const FlowShape& shape) {
+  return std::clamp<uint64_t>(shape.outstanding() / kWritesAtOnce,
+                              transport::stream::kMaxFrameBytes,
+                              transport::stream::kMaxPlacedBytes);
+}
+
 }  // namespace
 
-transport::stream::MemoryKey key_of(uint32_t remote) {
-  transport::stream::MemoryKey key;
-  uint8_t bytes[kKeyBytes];
-  put_little(bytes, remote, kKeyBytes);
-  std::memcpy(key.data.data(), bytes, kKeyBytes);
-  key.bytes = kKeyBytes;
-  return key;
+QueuePair::PairRoom DataFlows::room(const FlowShape& shape) {
+  return {shape.depth + kReserve, shape.depth + kReserve, 0};
 }
 
-Result<std::unique_ptr<DataFlows>> DataFlows::create(std::shared_ptr<Domain> domain,
-                                                     std::shared_ptr<RegisteredRanges> ranges,
-                                                     const Completions& completions) {
-  std::unique_ptr<DataFlows> made(new DataFlows(domain, std::move(ranges)));
-  for (size_t flow = 0; flow < kPairs; ++flow) {
-    const uint32_t sends = kDepth + kReserve;
-    auto pair = QueuePair::create(domain, completions, {sends, kReceives, 0});
-    if (!pair.ok()) return pair.status();
-    made->flows_.emplace_back().pair = std::move(pair).value();
-    for (uint32_t i = 0; i < kReceives; ++i) {
-      if (Status status = made->post_receive(flow); !status.ok()) return status;
-    }
+DataFlows::DataFlows(std::span<Lane> lanes, Domains domains,
+                     std::shared_ptr<RegisteredRanges> ranges, const FlowShape& shape)
+    : lanes_(lanes),
+      domains_(std::move(domains)),
+      ranges_(std::move(ranges)),
+      shape_(shape),
+      write_limit_(limit_for(shape)),
+      flows_(lanes.size()),
+      sent_(lanes.size() * shape.depth) {
+  for (uint32_t i = 0; i < sent_.size(); ++i) free_sent_.push_back(i);
+}
+
+std::unique_ptr<DataFlows> DataFlows::create(std::span<Lane> lanes, Domains domains,
+                                             std::shared_ptr<RegisteredRanges> ranges,
+                                             const FlowShape& shape) {
+  std::unique_ptr<DataFlows> made(
+      new DataFlows(lanes, std::move(domains), std::move(ranges), shape));
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    made->flows_[lane].credit = shape.depth;
+    for (uint32_t i = 0; i < shape.depth + kReserve; ++i) made->post_receive(lane);
   }
-  made->sent_.resize(kPairs * kDepth);
-  for (uint32_t i = 0; i < made->sent_.size(); ++i) made->free_sent_.push_back(i);
   return made;
-}
-
-DataFlows::~DataFlows() {
-  flows_.clear();
-  copies_registration_.reset();
-  if (copies_ != nullptr) munmap(copies_, size_t{kCopies} * kSegmentBytes);
-}
-
-std::vector<QueuePairEnd> DataFlows::ends() const {
-  std::vector<QueuePairEnd> ends;
-  for (const DataFlow& flow : flows_) ends.push_back(flow.pair->end());
-  return ends;
-}
-
-Status DataFlows::connect(const PortEnd& port, std::span<const QueuePairEnd> peers) {
-  if (peers.size() != flows_.size()) {
-    return Status::remote_error("the peer has another number of queue pairs");
-  }
-  for (size_t i = 0; i < flows_.size(); ++i) {
-    if (Status status = flows_[i].pair->connect(port, peers[i]); !status.ok()) return status;
-  }
-  return {};
 }
 
 // ---- out ----------------------------------------------------------------------------------------
 
 bool DataFlows::write(const CarriedWrite& carried) {
-  if (stopped_ || waiting_.size() >= kMostWaiting) return false;
-  uint64_t target = carried.write.place.address;
-  OpenWrite open{carried.write.name, 0, 0};
-  const uint32_t remote = read_key(carried.write.place.key);
+  const size_t most_waiting = 2 * sent_.size();
+  if (stopped_ || waiting_.size() >= most_waiting) return false;
+  uint64_t remote = carried.write.place.address;
+  OpenWrite open{carried.write.name, carried.write.is_read, carried.write.place.key, 0, 0};
+  const size_t most = shape_.segment_bytes;
   for (const iovec& piece : carried.source) {
-    const auto* source = static_cast<const std::byte*>(piece.iov_base);
-    for (size_t at = 0; at < piece.iov_len; at += kSegmentBytes) {
-      const auto bytes = static_cast<uint32_t>(std::min<size_t>(kSegmentBytes, piece.iov_len - at));
-      waiting_.push_back({source + at, bytes, target, remote, carried.write.number});
-      target += bytes;
+    auto* const local = static_cast<std::byte*>(piece.iov_base);
+    for (size_t at = 0; at < piece.iov_len; at += most) {
+      const auto bytes = static_cast<uint32_t>(std::min(most, piece.iov_len - at));
+      waiting_.push_back({local + at, bytes, remote, carried.write.number});
+      remote += bytes;
       ++open.segments;
     }
   }
@@ -109,142 +80,165 @@ bool DataFlows::write(const CarriedWrite& carried) {
   return true;
 }
 
-DataFlows::DataFlow* DataFlows::best_flow() {
-  DataFlow* best = nullptr;
-  for (DataFlow& flow : flows_) {
-    if (flow.credit == 0 || flow.segments >= kDepth) continue;
-    if (best == nullptr || flow.bytes < best->bytes) best = &flow;
+bool DataFlows::has_room(size_t lane) const {
+  const DataFlow& flow = flows_[lane];
+  return lanes_[lane].is_up() && flow.credit > 0 && flow.segments < shape_.depth;
+}
+
+// A port that has told that it is down may come back, so its lanes stay, and get nothing while
+// others are up.
+size_t DataFlows::best_lane() const {
+  size_t best = lanes_.size();
+  const auto cost = [&](size_t lane) {
+    return std::pair(lanes_[lane].adapter().is_port_down(), flows_[lane].bytes);
+  };
+  const bool any_well = std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+    return lane.is_up() && !lane.adapter().is_port_down();
+  });
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (!has_room(lane) || (any_well && lanes_[lane].adapter().is_port_down())) continue;
+    if (best == lanes_.size() || cost(lane) < cost(best)) best = lane;
   }
   return best;
 }
 
 Status DataFlows::pump() {
   while (!stopped_ && !waiting_.empty() && !free_sent_.empty()) {
-    DataFlow* const flow = best_flow();
-    if (flow == nullptr) return {};
+    const size_t lane = best_lane();
+    if (lane == lanes_.size()) return {};
     bool posted = false;
-    if (Status status = post(*flow, waiting_.front(), posted); !status.ok()) return status;
+    if (Status status = post(lane, waiting_.front(), posted); !status.ok()) return status;
     if (!posted) return {};
     waiting_.pop_front();
   }
   return {};
 }
 
-Status DataFlows::post(DataFlow& flow, const WriteSegment& segment, bool& posted) {
+Status DataFlows::post(size_t lane, const WriteSegment& segment, bool& posted) {
+  const OpenWrite& open = open_.at(segment.number);
+  const Lane::LanePath& path = lanes_[lane].path();
   api::ibv_sge piece{};
   int copy = kNoCopy;
-  const Result<bool> found = find_source(segment, piece, copy);
+  const Result<bool> found = find_local(segment, open.is_read, path.here, piece, copy);
   if (!found.ok()) return found.status();
   if (!found.value()) return {};
   const uint32_t index = free_sent_.back();
-  const auto number_of_flow = static_cast<uint64_t>(&flow - flows_.data());
-  api::ibv_send_wr work{};
-  work.wr_id = (number_of_flow + 1) << kPairShift | index;
-  work.sg_list = &piece;
-  work.num_sge = 1;
-  work.opcode = api::kOpWriteWithImmediate;
-  work.send_flags = api::kSendSignaled;
-  work.imm_data = htonl(segment.number & kNumberMask);
-  work.rdma.remote_addr = segment.target;
-  work.rdma.rkey = segment.key;
-  if (Status status = flow.pair->send(work); !status.ok()) return status;
   free_sent_.pop_back();
-  sent_[index] = {segment.number, segment.bytes, copy};
+  sent_[index] = {segment, copy};
   if (copy != kNoCopy) free_copies_.pop_back();
-  --flow.credit;
+  DataFlow& flow = flows_[lane];
+  if (!open.is_read) --flow.credit;
   ++flow.segments;
   flow.bytes += segment.bytes;
+  api::ibv_send_wr work{};
+  work.sg_list = &piece;
+  work.num_sge = 1;
+  work.opcode = open.is_read ? api::kOpRead : api::kOpWriteWithImmediate;
+  work.imm_data = htonl(segment.number & kNumberMask);
+  work.rdma.remote_addr = segment.remote;
+  work.rdma.rkey = read_key(open.key, path.there);
+  lanes_[lane].send(work, {index, !open.is_read});
   posted = true;
   return {};
 }
 
-// False: it has to be copied, and there is no room now.
-Result<bool> DataFlows::find_source(const WriteSegment& segment, api::ibv_sge& piece, int& copy) {
-  const std::byte* source = segment.source;
+// False: it goes through a copy, and there is no room now.
+Result<bool> DataFlows::find_local(const WriteSegment& segment, bool is_read, size_t rail,
+                                   api::ibv_sge& piece, int& copy) {
+  std::byte* local = segment.local;
   uint32_t key = 0;
-  if (const auto keys = ranges_->find(source, segment.bytes)) {
-    key = keys->local;
+  if (const auto keys = ranges_->find(local, segment.bytes)) {
+    key = keys->local[rail];
   } else {
     if (Status status = prepare_copies(); !status.ok()) return status;
     if (free_copies_.empty()) return false;
     copy = free_copies_.back();
-    std::byte* const target = copies_ + static_cast<size_t>(copy) * kSegmentBytes;
-    std::memcpy(target, source, segment.bytes);
-    source = target;
-    key = copies_registration_->local_key();
+    local = copy_at(copy);
+    if (!is_read) std::memcpy(local, segment.local, segment.bytes);
+    key = copies_->local_key(rail);
   }
-  piece = {reinterpret_cast<uint64_t>(source), segment.bytes, key};
+  piece = {reinterpret_cast<uint64_t>(local), segment.bytes, key};
   return true;
+}
+
+std::byte* DataFlows::copy_at(int copy) const {
+  return copies_->data() + static_cast<size_t>(copy) * shape_.segment_bytes;
 }
 
 Status DataFlows::prepare_copies() {
   if (copies_ != nullptr) return {};
-  constexpr size_t kBytes = size_t{kCopies} * kSegmentBytes;
-  void* const memory =
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return errno_status("mmap");
-  copies_ = static_cast<std::byte*>(memory);
-  auto made = CardMemory::create(domain_, memory, kBytes, api::kAccessLocalWrite);
+  auto made = CardPages::create(domains_, size_t{kCopies} * shape_.segment_bytes);
   if (!made.ok()) return made.status();
-  copies_registration_ = std::move(made).value();
+  copies_ = std::move(made).value();
   for (int copy = 0; copy < kCopies; ++copy) free_copies_.push_back(copy);
   return {};
 }
 
 // ---- completions --------------------------------------------------------------------------------
 
-Status DataFlows::post_receive(size_t flow) {
+void DataFlows::post_receive(size_t lane) {
   api::ibv_recv_wr work{};  // without memory: the immediate value is all there is
-  work.wr_id = static_cast<uint64_t>(flow + 1) << kPairShift | kReceiveName;
-  return flows_[flow].pair->receive(work);
+  lanes_[lane].receive(work, 0);
 }
 
-Status DataFlows::grant(size_t flow) {
+void DataFlows::grant(size_t lane) {
   api::ibv_send_wr work{};
-  work.wr_id = static_cast<uint64_t>(flow + 1) << kPairShift | kIndexMask;
   work.opcode = api::kOpSendWithImmediate;
-  work.send_flags = api::kSendSignaled;
-  work.imm_data = htonl(std::exchange(flows_[flow].owed, 0));
-  return flows_[flow].pair->send(work);
+  work.imm_data = htonl(std::exchange(flows_[lane].owed, 0));
+  lanes_[lane].send(work, {kGrant, true});
 }
 
-Status DataFlows::complete(const api::ibv_wc& found, PipeEvents& events) {
-  const size_t flow = (found.wr_id >> kPairShift) - 1;
-  if (flow >= flows_.size() || stopped_) return {};
-  if ((found.wr_id & kReceiveName) != 0) return receive(flow, found, events);
-  const uint64_t index = found.wr_id & kIndexMask;
-  if (index == kIndexMask) return {};  // a grant is out
-  const SentSegment done = sent_[index];
-  free_sent_.push_back(static_cast<uint32_t>(index));
-  if (done.copy != kNoCopy) free_copies_.push_back(done.copy);
-  --flows_[flow].segments;
-  flows_[flow].bytes -= done.bytes;
-  const auto open = open_.find(done.number);
-  if (open == open_.end() || --open->second.left > 0) return {};
+DataFlows::SentSegment DataFlows::take_back(size_t lane, uint32_t index) {
+  const SentSegment sent = sent_[index];
+  free_sent_.push_back(index);
+  if (sent.copy != kNoCopy) free_copies_.push_back(sent.copy);
+  --flows_[lane].segments;
+  flows_[lane].bytes -= sent.segment.bytes;
+  return sent;
+}
+
+void DataFlows::finished(size_t lane, const LaneWork& work, PipeEvents& events) {
+  if (work.name == kGrant || stopped_) return;
+  const SentSegment done = take_back(lane, work.name);
+  const auto open = open_.find(done.segment.number);
+  if (open == open_.end()) return;
+  if (open->second.is_read && done.copy != kNoCopy) {
+    std::memcpy(done.segment.local, copy_at(done.copy), done.segment.bytes);
+  }
+  if (--open->second.left > 0) return;
   const OpenWrite whole = open->second;
   open_.erase(open);
   events.written(whole.name, whole.segments);
-  return {};
 }
 
-Status DataFlows::receive(size_t flow, const api::ibv_wc& found, PipeEvents& events) {
-  DataFlow& here = flows_[flow];
+Status DataFlows::receive(size_t lane, const api::ibv_wc& found, PipeEvents& events) {
+  DataFlow& here = flows_[lane];
   const uint32_t immediate = ntohl(found.imm_data);
   if (found.opcode == api::kDidReceiveWrite) {
     events.arrived(immediate & kNumberMask, 1);
     ++here.owed;
   } else {
     here.credit += immediate;
-    if (here.credit > kDepth) return nonsense();
+    if (here.credit > shape_.depth) return nonsense();
   }
-  if (Status status = post_receive(flow); !status.ok()) return status;
-  return here.owed >= kGrantAt ? grant(flow) : Status();
+  post_receive(lane);
+  if (here.owed >= (shape_.depth + 1) / 2) grant(lane);
+  return {};
+}
+
+void DataFlows::settle(size_t lane, const LaneRest& rest, PipeEvents& events) {
+  if (stopped_) return;
+  for (const LaneWork& work : rest.arrived) finished(lane, work, events);
+  std::vector<WriteSegment> again;
+  for (const LaneWork& work : rest.lost) {
+    if (work.name != kGrant) again.push_back(take_back(lane, work.name).segment);
+  }
+  waiting_.insert(waiting_.begin(), again.begin(), again.end());
 }
 
 void DataFlows::stop() {
   stopped_ = true;
   waiting_.clear();
-  flows_.clear();  // what a card still does for a pair ends with it
 }
 
 }  // namespace tutti::transports::verbs

@@ -1,114 +1,111 @@
-// Writes into the peer's memory, cut into segments that go over several queue pairs at once.
+// Writes into the peer's memory and reads of it, cut into segments that go over several queue pairs
+// at once, on all ports that the two ends have.
 //
-// A segment goes to the pair with the fewest bytes on their way, if the peer has a receive for its
+// A segment goes to the lane with the fewest bytes on their way, if the peer has a receive for its
 // immediate value there: the number of the write, by which the peer counts segments. Segments of
-// one write arrive in any order. After half of its receives a pair's receiver says, on the pair,
-// how many it has posted again.
+// one write arrive in any order. After half of its receives a lane's receiver says, on the lane,
+// how many it has posted again. Reads take no receive. Segments that a failed lane has not brought
+// over go over the others.
 //
-// Sources that are registered are read by the card; others are copied into registered memory first,
+// Memory that is registered is used by the cards as it is; other memory through registered copies,
 // a segment at a time.
 //
-// Owns:    the pairs, and that memory. Sources are the caller's until written().
+// Owns:    that memory. Lanes are the pipe's; sources and targets the caller's until written().
 // Threads: one at a time, the pipe's.
-// Errors:  those of the card, and what no Tutti sends; each is the link's.
+// Errors:  those of memory, and what no Tutti sends. A lane that fails says so itself.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "src/base/status.h"
 #include "src/transport/stream/message_link.h"
-#include "transports/verbs/queue_pair.h"
+#include "transports/verbs/flow_shape.h"
+#include "transports/verbs/lane.h"
 #include "transports/verbs/registered_ranges.h"
 
 namespace tutti::transports::verbs {
 
-/// The form in which a card's key for memory goes to a peer.
-transport::stream::MemoryKey key_of(uint32_t remote);
-
 class DataFlows {
  public:
-  static constexpr size_t kPairs = 2;
-  static constexpr uint32_t kDepth = 32;  // segments on their way on a pair
-  static constexpr uint32_t kSegmentBytes = 64 * 1024;
-  /// Completions that there may be at once.
-  static constexpr int kCompletions = static_cast<int>(kPairs) * 2 * (static_cast<int>(kDepth) + 8);
+  static QueuePair::PairRoom room(const FlowShape& shape);
 
-  static Result<std::unique_ptr<DataFlows>> create(std::shared_ptr<Domain> domain,
-                                                   std::shared_ptr<RegisteredRanges> ranges,
-                                                   const Completions& completions);
-  ~DataFlows();
-  DataFlows(const DataFlows&) = delete;
-  DataFlows& operator=(const DataFlows&) = delete;
+  /// On lanes that have all been made by room().
+  static std::unique_ptr<DataFlows> create(std::span<Lane> lanes, Domains domains,
+                                           std::shared_ptr<RegisteredRanges> ranges,
+                                           const FlowShape& shape);
 
-  std::vector<QueuePairEnd> ends() const;
-  Status connect(const PortEnd& port, std::span<const QueuePairEnd> peers);
-
+  uint64_t write_limit() const { return write_limit_; }
   /// False: no room now, and the same write comes again.
   bool write(const transport::stream::CarriedWrite& write);
   /// Posts what may go now.
   Status pump();
-  /// Whether the completion is of one of these pairs.
-  static bool is_mine(const api::ibv_wc& found) { return found.wr_id >= kName; }
-  /// Of a completion without an error.
-  Status complete(const api::ibv_wc& found, transport::stream::PipeEvents& events);
-  /// From now on neither end's memory is written by these pairs.
+  /// Work of that lane is done.
+  void finished(size_t lane, const LaneWork& work, transport::stream::PipeEvents& events);
+  /// Of a receive's completion without an error.
+  Status receive(size_t lane, const api::ibv_wc& found, transport::stream::PipeEvents& events);
+  /// The lane is closed at both ends: what was sent on it is done, or goes over the others.
+  void settle(size_t lane, const LaneRest& rest, transport::stream::PipeEvents& events);
+  /// Nothing more is sent or reported.
   void stop();
 
  private:
-  static constexpr uint64_t kName = uint64_t{1} << 48;  // of a work request, and its pair above
-
   static constexpr int kNoCopy = -1;
 
   struct DataFlow {
-    std::unique_ptr<QueuePair> pair;
-    uint32_t credit = kDepth;
+    uint32_t credit = 0;
     uint32_t owed = 0;
     uint32_t segments = 0;  // on their way
     uint64_t bytes = 0;     // of them
   };
-  /// A write whose segments are not all done.
+  /// A write or a read whose segments are not all done.
   struct OpenWrite {
     uint64_t name = 0;
+    bool is_read = false;
+    transport::stream::MemoryKey key;
     uint32_t segments = 0;
     uint32_t left = 0;
   };
   struct WriteSegment {
-    const std::byte* source = nullptr;
+    std::byte* local = nullptr;
     uint32_t bytes = 0;
-    uint64_t target = 0;
-    uint32_t key = 0;
+    uint64_t remote = 0;
     uint32_t number = 0;
   };
   struct SentSegment {
-    uint32_t number = 0;
-    uint32_t bytes = 0;
+    WriteSegment segment;
     int copy = kNoCopy;
   };
 
-  DataFlows(std::shared_ptr<Domain> domain, std::shared_ptr<RegisteredRanges> ranges)
-      : domain_(std::move(domain)), ranges_(std::move(ranges)) {}
-  DataFlow* best_flow();
-  Status post(DataFlow& flow, const WriteSegment& segment, bool& posted);
-  Status post_receive(size_t flow);
-  Result<bool> find_source(const WriteSegment& segment, api::ibv_sge& piece, int& copy);
+  DataFlows(std::span<Lane> lanes, Domains domains, std::shared_ptr<RegisteredRanges> ranges,
+            const FlowShape& shape);
+  bool has_room(size_t lane) const;
+  size_t best_lane() const;
+  Status post(size_t lane, const WriteSegment& segment, bool& posted);
+  void post_receive(size_t lane);
+  Result<bool> find_local(const WriteSegment& segment, bool is_read, size_t rail,
+                          api::ibv_sge& piece, int& copy);
   Status prepare_copies();
-  Status grant(size_t flow);
-  Status receive(size_t flow, const api::ibv_wc& found, transport::stream::PipeEvents& events);
+  std::byte* copy_at(int copy) const;
+  void grant(size_t lane);
+  SentSegment take_back(size_t lane, uint32_t index);
 
-  const std::shared_ptr<Domain> domain_;
+  const std::span<Lane> lanes_;
+  const Domains domains_;
   const std::shared_ptr<RegisteredRanges> ranges_;
+  const FlowShape shape_;
+  const uint64_t write_limit_;
   bool stopped_ = false;
-  std::vector<DataFlow> flows_;
+  std::vector<DataFlow> flows_;  // by lane
   std::deque<WriteSegment> waiting_;
   std::map<uint32_t, OpenWrite> open_;  // by number
-  std::vector<SentSegment> sent_;       // by the low part of a work request's name
+  std::vector<SentSegment> sent_;       // by the name of the work
   std::vector<uint32_t> free_sent_;
-  std::byte* copies_ = nullptr;
-  std::unique_ptr<CardMemory> copies_registration_;
+  std::unique_ptr<CardPages> copies_;
   std::vector<int> free_copies_;
 };
 

@@ -1,5 +1,7 @@
 #include "transports/verbs/hello.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,76 +12,108 @@
 namespace tutti::transports::verbs {
 namespace {
 
-constexpr uint8_t kMagic[4] = {'T', 'U', 'V', '1'};
-constexpr size_t kFixedBytes = 48, kPairBytes = 8;
+constexpr uint8_t kMagic[4] = {'T', 'U', 'V', '2'};
+constexpr size_t kFixedBytes = 32, kPortBytes = 24, kCountBytes = 8, kPairBytes = 8;
 constexpr uint32_t kNumbers = 1u << 24;
 constexpr uint8_t kMostMtu = 5;
 constexpr uint32_t kMostSlots = 1u << 14, kMostSlotBytes = 16u << 20;
-constexpr char kReady = 'R';
-
-void put_pair(uint8_t* at, const QueuePairEnd& pair) {
-  put_little(at, pair.number, 4);
-  put_little(at + 4, pair.sequence, 4);
-}
-
-QueuePairEnd get_pair(const uint8_t* at) {
-  return {static_cast<uint32_t>(get_little(at, 4)), static_cast<uint32_t>(get_little(at + 4, 4))};
-}
+constexpr char kReady = 'R', kFailed = 'F';
 
 bool is_sound(const QueuePairEnd& pair) {
   return pair.number < kNumbers && pair.sequence < kNumbers;
 }
 
 Status nonsense(const std::string& what) {
-  return Status::remote_error("the peer's description of its RDMA port is wrong: " + what);
+  return Status::remote_error("the peer's description of its RDMA ports is wrong: " + what);
+}
+
+uint32_t word_at(const uint8_t* bytes) { return static_cast<uint32_t>(get_little(bytes, 4)); }
+
+const char* wrong_with(const PortsHello& hello) {
+  const FlowShape& wish = hello.wish;
+  if (hello.slots < 2 || hello.slots > kMostSlots) return "its receives have no number";
+  if (hello.slot_bytes > kMostSlotBytes) return "its receives are too large";
+  if (wish.pairs < 1 || wish.pairs > kMostRdmaQueuePairs) return "too many queue pairs";
+  if (wish.segment_bytes < kLeastRdmaSegment || wish.segment_bytes > kMostRdmaSegment) {
+    return "segments that cannot be";
+  }
+  return wish.depth < 1 || wish.depth > kMostDepth ? "too many segments" : nullptr;
 }
 
 }  // namespace
 
-Status send_hello(int socket, const PortHello& hello, const Patience& patience) {
-  std::array<uint8_t, kFixedBytes + PortHello::kMostDataPairs * kPairBytes> bytes{};
+Status send_hello(int socket, const PortsHello& hello, const Patience& patience) {
+  std::vector<uint8_t> bytes(kFixedBytes + hello.ports.size() * kPortBytes);
   std::memcpy(bytes.data(), kMagic, sizeof kMagic);
-  bytes[4] = hello.port.mtu;
-  put_little(&bytes[6], hello.port.lid, 2);
-  std::memcpy(&bytes[8], hello.port.gid.raw, sizeof hello.port.gid.raw);
-  put_little(&bytes[24], hello.slots, 4);
-  put_little(&bytes[28], hello.slot_bytes, 4);
-  put_pair(&bytes[32], hello.control);
-  put_little(&bytes[40], hello.data.size(), 4);
-  for (size_t i = 0; i < hello.data.size(); ++i) {
-    put_pair(&bytes[kFixedBytes + i * kPairBytes], hello.data[i]);
+  bytes[4] = static_cast<uint8_t>(hello.ports.size());
+  put_little(&bytes[8], hello.slots, 4);
+  put_little(&bytes[12], hello.slot_bytes, 4);
+  put_little(&bytes[16], hello.wish.pairs, 4);
+  put_little(&bytes[20], hello.wish.segment_bytes, 4);
+  put_little(&bytes[24], hello.wish.depth, 4);
+  uint8_t* at = bytes.data() + kFixedBytes;
+  for (const PortEnd& port : hello.ports) {
+    std::memcpy(at, port.gid.raw, sizeof port.gid.raw);
+    put_little(at + 16, port.lid, 2);
+    at[18] = port.mtu;
+    at += kPortBytes;
   }
-  return send_all(socket, bytes.data(), kFixedBytes + hello.data.size() * kPairBytes, patience);
+  return send_all(socket, bytes.data(), bytes.size(), patience);
 }
 
-Result<PortHello> receive_hello(int socket, const Patience& patience) {
-  std::array<uint8_t, kFixedBytes + PortHello::kMostDataPairs * kPairBytes> bytes{};
-  if (Status status = receive_exactly(socket, bytes.data(), kFixedBytes, patience); !status.ok()) {
+Result<PortsHello> receive_hello(int socket, const Patience& patience) {
+  std::array<uint8_t, kFixedBytes> fixed{};
+  if (Status status = receive_exactly(socket, fixed.data(), kFixedBytes, patience); !status.ok()) {
     return status;
   }
-  if (std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
+  if (std::memcmp(fixed.data(), kMagic, sizeof kMagic) != 0) {
     return nonsense("another version of Tutti?");
   }
-  PortHello hello;
-  hello.port.mtu = bytes[4];
-  hello.port.lid = static_cast<uint16_t>(get_little(&bytes[6], 2));
-  std::memcpy(hello.port.gid.raw, &bytes[8], sizeof hello.port.gid.raw);
-  hello.slots = static_cast<uint32_t>(get_little(&bytes[24], 4));
-  hello.slot_bytes = static_cast<uint32_t>(get_little(&bytes[28], 4));
-  hello.control = get_pair(&bytes[32]);
-  const uint64_t count = get_little(&bytes[40], 4);
-  if (hello.port.mtu < 1 || hello.port.mtu > kMostMtu) return nonsense("its packets have no size");
-  if (hello.slots < 2 || hello.slots > kMostSlots) return nonsense("its receives have no number");
-  if (hello.slot_bytes > kMostSlotBytes) return nonsense("its receives are too large");
-  if (count > PortHello::kMostDataPairs) return nonsense("too many queue pairs");
-  uint8_t* const rest = &bytes[kFixedBytes];
-  Status status = receive_exactly(socket, rest, count * kPairBytes, patience);
+  PortsHello hello;
+  hello.slots = word_at(&fixed[8]);
+  hello.slot_bytes = word_at(&fixed[12]);
+  hello.wish = {word_at(&fixed[16]), word_at(&fixed[20]), word_at(&fixed[24])};
+  if (const char* wrong = wrong_with(hello); wrong != nullptr) return nonsense(wrong);
+  if (fixed[4] < 1 || fixed[4] > kMostRdmaRails) return nonsense("a number of ports");
+  std::vector<uint8_t> rest(fixed[4] * kPortBytes);
+  Status status = receive_exactly(socket, rest.data(), rest.size(), patience);
   if (!status.ok()) return status;
-  for (size_t i = 0; i < count; ++i) hello.data.push_back(get_pair(rest + i * kPairBytes));
-  const bool sound =
-      is_sound(hello.control) && std::all_of(hello.data.begin(), hello.data.end(), is_sound);
-  if (!sound) return nonsense("numbers of queue pairs beyond 24 bits");
+  for (size_t at = 0; at < rest.size(); at += kPortBytes) {
+    PortEnd& port = hello.ports.emplace_back();
+    std::memcpy(port.gid.raw, &rest[at], sizeof port.gid.raw);
+    port.lid = static_cast<uint16_t>(get_little(&rest[at + 16], 2));
+    port.mtu = rest[at + 18];
+    if (port.mtu < 1 || port.mtu > kMostMtu) return nonsense("its packets have no size");
+  }
   return hello;
+}
+
+Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const Patience& patience) {
+  std::vector<uint8_t> bytes(kCountBytes + pairs.size() * kPairBytes);
+  put_little(bytes.data(), pairs.size(), 4);
+  uint8_t* at = bytes.data() + kCountBytes;
+  for (const QueuePairEnd& pair : pairs) {
+    put_little(at, pair.number, 4);
+    put_little(at + 4, pair.sequence, 4);
+    at += kPairBytes;
+  }
+  return send_all(socket, bytes.data(), bytes.size(), patience);
+}
+
+Result<std::vector<QueuePairEnd>> receive_pairs(int socket, size_t count,
+                                                const Patience& patience) {
+  std::vector<uint8_t> bytes(kCountBytes + count * kPairBytes);
+  Status status = receive_exactly(socket, bytes.data(), kCountBytes, patience);
+  if (!status.ok()) return status;
+  if (word_at(bytes.data()) != count) return nonsense("another number of queue pairs");
+  status = receive_exactly(socket, &bytes[kCountBytes], count * kPairBytes, patience);
+  if (!status.ok()) return status;
+  std::vector<QueuePairEnd> pairs;
+  for (size_t at = kCountBytes; at < bytes.size(); at += kPairBytes) {
+    pairs.push_back({word_at(&bytes[at]), word_at(&bytes[at + 4])});
+  }
+  if (std::all_of(pairs.begin(), pairs.end(), is_sound)) return pairs;
+  return nonsense("numbers of queue pairs beyond 24 bits");
 }
 
 Status exchange_ready(int socket, const Patience& patience) {
@@ -87,6 +121,33 @@ Status exchange_ready(int socket, const Patience& patience) {
   char ready = 0;
   if (Status status = receive_exactly(socket, &ready, 1, patience); !status.ok()) return status;
   return ready == kReady ? Status() : nonsense("it is not ready");
+}
+
+// ---- pairs that fail ----------------------------------------------------------------------------
+
+void LaneWords::say(const ClosedLane& closed) {
+  uint8_t bytes[kBytes] = {kFailed, static_cast<uint8_t>(closed.lane),
+                           static_cast<uint8_t>(closed.fault)};
+  put_little(&bytes[8], closed.taken, 8);
+  out_.insert(out_.end(), bytes, bytes + kBytes);
+}
+
+void LaneWords::flush(int socket) {
+  if (out_.empty()) return;
+  const ssize_t sent = send(socket, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) out_.erase(out_.begin(), out_.begin() + sent);
+}
+
+Result<std::optional<ClosedLane>> LaneWords::hear(int socket, size_t lanes) {
+  const ssize_t count = recv(socket, in_.data() + have_, kBytes - have_, MSG_DONTWAIT);
+  if (count > 0) have_ += static_cast<size_t>(count);
+  if (have_ < kBytes) return std::optional<ClosedLane>();
+  have_ = 0;
+  const ClosedLane closed{in_[1], get_little(&in_[8], 8), static_cast<LaneFault>(in_[2])};
+  if (in_[0] != kFailed || closed.lane >= lanes || closed.fault > LaneFault::kSilence) {
+    return Status::remote_error("it said what no Tutti says");
+  }
+  return std::optional(closed);
 }
 
 }  // namespace tutti::transports::verbs

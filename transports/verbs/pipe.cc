@@ -1,10 +1,8 @@
 #include "transports/verbs/pipe.h"
 
-#include <arpa/inet.h>
-#include <sys/mman.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -15,58 +13,18 @@ namespace {
 
 using transport::stream::CarriedFrame;
 using transport::stream::CarriedWrite;
-using transport::stream::kSequencedHeaderBytes;
 using transport::stream::PipeEvents;
 
 constexpr uint64_t kSocketTag = 1, kCompletionTag = 2;
+constexpr uint32_t kLookEvery = 16;   // empty polls: a look costs a system call
+constexpr int kMostBatches = 8;       // of one poll, so that other links get their turn
+constexpr size_t kLeastControls = 2;  // one carries frames, and the other one stands by
 
-// Sends without a frame need a receive, too, and nobody grants those: at most two grants are on
-// their way, since half of the slots make one, and one last word.
-constexpr uint32_t kReserve = 4;
-constexpr uint32_t kReceives = VerbsPipe::kSlots + kReserve;
-constexpr uint32_t kGrantAt = VerbsPipe::kSlots / 2;
-constexpr uint32_t kSends = VerbsPipe::kSlots + kReserve;
-
-// The immediate value of a send: how many receives its sender has posted again, and whether it is
-// the last one.
-constexpr uint32_t kLastWord = 1u << 31, kGrantMask = 0xffff;
-
-// The name of a work request: its slot, or that it has none, and whether it is a receive.
-constexpr uint64_t kReceiveName = uint64_t{1} << 32, kNoSlot = kReceiveName - 1;
-
-constexpr uint32_t kInlineBytes = 128;  // a header and some control payload
-constexpr uint32_t kLookEvery = 16;     // empty polls: a look costs a system call
-constexpr int kMostBatches = 8;         // of one poll, so that other links get their turn
+bool any_up(std::span<const Lane> lanes) {
+  return std::any_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.is_up(); });
+}
 
 }  // namespace
-
-// ---- slots --------------------------------------------------------------------------------------
-
-// Shared, so that a forked child has the same pages and the card never another copy of them.
-Result<std::unique_ptr<SlotMemory>> SlotMemory::create(std::shared_ptr<Domain> domain,
-                                                       size_t slots) {
-  const size_t bytes = slots * kSlotBytes;
-  void* const memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return errno_status("mmap");
-  std::unique_ptr<SlotMemory> made(new SlotMemory(static_cast<std::byte*>(memory), bytes));
-  auto registration = CardMemory::create(std::move(domain), memory, bytes, api::kAccessLocalWrite);
-  if (!registration.ok()) return registration.status();
-  made->registration_ = std::move(registration).value();
-  return made;
-}
-
-SlotMemory::~SlotMemory() {
-  registration_.reset();
-  munmap(memory_, bytes_);
-}
-
-api::ibv_sge SlotMemory::piece(size_t slot, size_t bytes) const {
-  return {reinterpret_cast<uint64_t>(at(slot)), static_cast<uint32_t>(bytes),
-          registration_->local_key()};
-}
-
-// ---- the beginning ------------------------------------------------------------------------------
 
 std::optional<transport::stream::KeyedPlace> PlacedRanges::place_of(const void* memory,
                                                                     uint64_t bytes) {
@@ -74,132 +32,118 @@ std::optional<transport::stream::KeyedPlace> PlacedRanges::place_of(const void* 
   if (!keys) return std::nullopt;
   transport::stream::KeyedPlace place;
   place.address = reinterpret_cast<uint64_t>(memory);
-  place.key = key_of(keys->remote);
+  place.key = key_of(*keys);
   return place;
 }
 
-Result<std::unique_ptr<VerbsPipe>> VerbsPipe::open(std::shared_ptr<Domain> domain,
-                                                   std::shared_ptr<RegisteredRanges> ranges,
+// ---- the beginning ------------------------------------------------------------------------------
+
+Result<std::unique_ptr<VerbsPipe>> VerbsPipe::open(const PipeGround& ground, const FlowShape& wish,
                                                    tcp::PeerSocket socket,
                                                    const Patience& patience) {
-  std::unique_ptr<VerbsPipe> made(
-      new VerbsPipe(std::move(domain), std::move(ranges), std::move(socket)));
-  if (Status status = made->prepare(); !status.ok()) return status;
-  if (Status status = made->meet(patience); !status.ok()) return status;
+  std::unique_ptr<VerbsPipe> made(new VerbsPipe(ground, std::move(socket)));
+  if (Status status = made->meet(wish, patience); !status.ok()) return status;
+  if (Status status = made->watch(); !status.ok()) return status;
   return made;
 }
 
-Status VerbsPipe::prepare() {
-  Result<std::unique_ptr<PollSet>> set = PollSet::create();
-  if (!set.ok()) return set.status();
-  set_ = std::move(set).value();
-  auto memory = SlotMemory::create(domain_, kSlots + kReceives);
-  if (!memory.ok()) return memory.status();
-  memory_ = std::move(memory).value();
-  for (size_t slot = kSlots; slot-- > 0;) free_slots_.push_back(slot);
-  auto completions = Completions::create(domain_, kSends + kReceives + DataFlows::kCompletions);
-  if (!completions.ok()) return completions.status();
-  completions_ = std::move(completions).value();
-  auto control = QueuePair::create(domain_, *completions_, {kSends, kReceives, kInlineBytes});
+Status VerbsPipe::meet(const FlowShape& wish, const Patience& patience) {
+  const int socket = socket_.get();
+  PortsHello mine;
+  for (const auto& domain : ground_.domains) mine.ports.push_back(end_of(domain->adapter()));
+  mine.slots = ControlLanes::kSlots;
+  mine.slot_bytes = ControlLanes::kSlotBytes;
+  mine.wish = wish;
+  if (Status status = send_hello(socket, mine, patience); !status.ok()) return status;
+  const Result<PortsHello> heard = receive_hello(socket, patience);
+  if (!heard.ok()) return heard.status();
+  const PortsHello& theirs = heard.value();
+  if (theirs.slots != mine.slots || theirs.slot_bytes != mine.slot_bytes) {
+    return Status::remote_error(
+        "the peer's receives are of another size: another version of Tutti");
+  }
+  if (Status status = make_lanes(theirs, larger_of(wish, theirs.wish)); !status.ok()) return status;
+  std::vector<QueuePairEnd> ends;
+  for (const Lane& lane : lanes_) ends.push_back(lane.end());
+  if (Status status = send_pairs(socket, ends, patience); !status.ok()) return status;
+  const auto peers = receive_pairs(socket, lanes_.size(), patience);
+  if (!peers.ok()) return peers.status();
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Status status = lanes_[i].connect(theirs.ports[lanes_[i].path().there], peers.value()[i]);
+    if (!status.ok()) return status;
+  }
+  if (Status status = exchange_ready(socket, patience); !status.ok()) return status;
+  control_->begin();
+  return {};
+}
+
+// Both ends come to the same lanes.
+Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
+  const size_t here = ground_.domains.size(), there = theirs.ports.size();
+  const size_t ports = std::max(here, there);
+  controls_ = std::max(kLeastControls, ports);
+  const size_t data = std::max<size_t>(shape.pairs, ports);
+  std::vector<Lane::LanePath> paths;
+  for (size_t i = 0; i < controls_; ++i) paths.push_back({i % here, i % there});
+  for (size_t i = 0; i < data; ++i) paths.push_back({i % here, i % there});
+  if (Status status = make_rails(paths, shape); !status.ok()) return status;
+  lanes_.reserve(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const auto room = i < controls_ ? ControlLanes::room() : DataFlows::room(shape);
+    auto lane = Lane::create(i, paths[i], rails_[paths[i].here], room);
+    if (!lane.ok()) return lane.status();
+    lanes_.push_back(std::move(lane).value());
+  }
+  closed_there_.resize(lanes_.size());
+  auto control = ControlLanes::create(std::span(lanes_).first(controls_), ground_.domains);
   if (!control.ok()) return control.status();
   control_ = std::move(control).value();
-  auto flows = DataFlows::create(domain_, ranges_, *completions_);
-  if (!flows.ok()) return flows.status();
-  flows_ = std::move(flows).value();
-  for (size_t slot = kSlots; slot < kSlots + kReceives; ++slot) {
-    if (Status status = post_receive(slot); !status.ok()) return status;
+  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, shape);
+  return {};
+}
+
+Status VerbsPipe::make_rails(const std::vector<Lane::LanePath>& paths, const FlowShape& shape) {
+  for (size_t rail = 0; rail < ground_.domains.size(); ++rail) {
+    uint32_t entries = 0;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const auto room = i < controls_ ? ControlLanes::room() : DataFlows::room(shape);
+      if (paths[i].here == rail) entries += room.sends + room.receives;
+    }
+    auto completions =
+        Completions::create(ground_.domains[rail], static_cast<int>(std::max(entries, 1u)));
+    if (!completions.ok()) return completions.status();
+    rails_.push_back({ground_.domains[rail], std::move(completions).value()});
   }
   return {};
 }
 
-Status VerbsPipe::meet(const Patience& patience) {
-  const int socket = socket_.get();
-  PortHello mine;
-  mine.port = end_of(domain_->adapter());
-  mine.slots = kSlots;
-  mine.slot_bytes = SlotMemory::kSlotBytes;
-  mine.control = control_->end();
-  mine.data = flows_->ends();
-  if (Status status = send_hello(socket, mine, patience); !status.ok()) return status;
-  const Result<PortHello> theirs = receive_hello(socket, patience);
-  if (!theirs.ok()) return theirs.status();
-  if (theirs.value().slots != kSlots || theirs.value().slot_bytes != SlotMemory::kSlotBytes) {
-    return Status::remote_error(
-        "the peer's receives are of another size: another version of Tutti");
-  }
-  if (Status status = control_->connect(theirs.value().port, theirs.value().control);
-      !status.ok()) {
-    return status;
-  }
-  if (Status status = flows_->connect(theirs.value().port, theirs.value().data); !status.ok()) {
-    return status;
-  }
-  if (Status status = exchange_ready(socket, patience); !status.ok()) return status;
-  credit_ = kSlots;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kCompletionTag;
-  if (epoll_ctl(set_->fd(), EPOLL_CTL_ADD, completions_->descriptor(), &event) < 0) {
-    return errno_status("epoll_ctl");
+Status VerbsPipe::watch() {
+  Result<std::unique_ptr<PollSet>> set = PollSet::create();
+  if (!set.ok()) return set.status();
+  set_ = std::move(set).value();
+  for (const Rail& rail : rails_) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kCompletionTag;
+    if (epoll_ctl(set_->fd(), EPOLL_CTL_ADD, rail.completions->descriptor(), &event) < 0) {
+      return errno_status("epoll_ctl");
+    }
   }
   return socket_.watch(*set_, kSocketTag);
-}
-
-Status VerbsPipe::post_receive(size_t slot) {
-  api::ibv_sge piece = memory_->piece(slot, SlotMemory::kSlotBytes);
-  api::ibv_recv_wr work{};
-  work.wr_id = kReceiveName | slot;
-  work.sg_list = &piece;
-  work.num_sge = 1;
-  return control_->receive(work);
 }
 
 // ---- out ----------------------------------------------------------------------------------------
 
 bool VerbsPipe::send(const CarriedFrame& frame) {
-  if (!broken_.ok() || ended_ || credit_ == 0 || free_slots_.empty()) return false;
-  const size_t slot = free_slots_.back();
-  std::byte* const start = memory_->at(slot);
-  std::byte* at = std::copy(frame.header.begin(), frame.header.end(), start);
-  for (const iovec& piece : frame.payload) {
-    std::memcpy(at, piece.iov_base, piece.iov_len);
-    at += piece.iov_len;
-  }
-  if (!send_slot(slot, static_cast<size_t>(at - start), 0)) return false;
-  free_slots_.pop_back();
-  --credit_;
+  if (!broken_.ok() || ended_ || !control_->send(frame)) return false;
   carried_.push_back(frame.name);
   return true;
 }
 
-bool VerbsPipe::send_slot(uint64_t name, size_t bytes, uint32_t flags) {
-  api::ibv_sge piece{};
-  if (name != kNoSlot) piece = memory_->piece(name, bytes);
-  api::ibv_send_wr work{};
-  work.wr_id = name;
-  work.sg_list = &piece;
-  work.num_sge = bytes > 0 ? 1 : 0;
-  work.opcode = api::kOpSendWithImmediate;
-  work.imm_data = htonl(flags | owed_);
-  work.send_flags = api::kSendSignaled;
-  if (bytes > 0 && bytes <= control_->inline_bytes()) work.send_flags |= api::kSendInline;
-  if (Status status = control_->send(work); !status.ok()) {
-    break_off(std::move(status));
-    return false;
-  }
-  owed_ = 0;
-  ++in_flight_;
-  return true;
-}
-
 bool VerbsPipe::write(const CarriedWrite& write) {
-  if (!broken_.ok() || ended_ || !flows_->write(write)) return false;
-  if (Status status = flows_->pump(); !status.ok()) break_off(std::move(status));
+  if (!broken_.ok() || ended_ || !data_->write(write)) return false;
+  if (Status status = data_->pump(); !status.ok()) break_off(std::move(status));
   return true;
-}
-
-void VerbsPipe::grant_if_due() {
-  if (owed_ >= kGrantAt && broken_.ok() && !ended_) (void)send_slot(kNoSlot, 0, 0);
 }
 
 // ---- in -----------------------------------------------------------------------------------------
@@ -213,8 +157,9 @@ Status VerbsPipe::poll(PipeEvents& events) {
     if (!some.ok() || !some.value()) break;
     moved = true;
   }
-  grant_if_due();
-  if (Status status = flows_->pump(); !status.ok()) break_off(std::move(status));
+  control_->pump();
+  if (Status status = data_->pump(); !status.ok()) break_off(std::move(status));
+  if (Status status = go_on_without(events); !status.ok()) break_off(std::move(status));
   if (!moved && broken_.ok()) {
     if (Status status = look_around(events); !status.ok()) break_off(std::move(status));
   }
@@ -225,64 +170,156 @@ Status VerbsPipe::poll(PipeEvents& events) {
 // Nothing has come. A thread that sleeps on the descriptor is told of what comes from now on.
 Status VerbsPipe::look_around(PipeEvents& events) {
   const bool looks = ++idle_polls_ % kLookEvery == 0;
-  if (looks || completions_->needs_arming()) {
-    if (Status status = completions_->arm(); !status.ok()) return status;
+  bool arms = looks;
+  for (const Rail& rail : rails_) arms = arms || rail.completions->needs_arming();
+  if (arms) {
+    for (const Rail& rail : rails_) {
+      if (Status status = rail.completions->arm(); !status.ok()) return status;
+    }
     if (const Result<bool> some = take_some(events); !some.ok()) return some.status();
-    grant_if_due();
-    if (Status status = flows_->pump(); !status.ok()) return status;
+    control_->pump();
+    if (Status status = data_->pump(); !status.ok()) return status;
   }
   if (!looks) return {};
-  if (domain_->adapter().is_dead()) return Status::system_error(domain_->adapter().trouble());
-  return socket_.check();
+  for (Lane& lane : lanes_) {
+    const Adapter& adapter = lane.adapter();
+    if (adapter.is_dead()) lane.fail(Status::system_error(adapter.trouble()));
+  }
+  if (Status status = hear(); !status.ok()) return status;
+  return socket_.check_presence();
 }
 
 Result<bool> VerbsPipe::take_some(PipeEvents& events) {
-  const Result<std::span<const api::ibv_wc>> found = completions_->take();
-  if (!found.ok()) return found.status();
-  for (const api::ibv_wc& one : found.value()) {
-    if (Status status = complete(one, events); !status.ok()) return status;
+  bool any = false;
+  for (const Rail& rail : rails_) {
+    const Result<std::span<const api::ibv_wc>> found = rail.completions->take();
+    if (!found.ok()) return found.status();
+    for (const api::ibv_wc& one : found.value()) {
+      if (Status status = complete(one, events); !status.ok()) return status;
+    }
+    any = any || !found.value().empty();
   }
-  return !found.value().empty();
+  return any;
 }
 
 Status VerbsPipe::complete(const api::ibv_wc& found, PipeEvents& events) {
-  if (DataFlows::is_mine(found)) {
-    if (ended_ || peer_ended_) return {};
-    return found.status == api::kDone ? flows_->complete(found, events) : explain(found);
+  const size_t number = Lane::number_of(found);
+  if (number >= lanes_.size() || lanes_[number].is_closed()) return {};
+  Lane& lane = lanes_[number];
+  const bool is_done = found.status == api::kDone;
+  if (Lane::is_receive(found)) {
+    lane.came_back(is_done);
+    if (is_done) return receive(found, events);
   }
-  const bool is_receive = (found.wr_id & kReceiveName) != 0;
-  if (!is_receive) {
-    --in_flight_;
-    if (found.wr_id != kNoSlot) free_slots_.push_back(found.wr_id);
+  if (!is_done) {
+    if (ended_ || peer_ended_) {
+      lane.forget_sends();
+    } else if (lane.is_up()) {
+      const bool is_silent = found.status == api::kRetriesExceeded;
+      lane.fail(explain(lane, found), is_silent ? LaneFault::kSilence : LaneFault::kError);
+    }
+    return {};
   }
-  if (found.status != api::kDone) return ended_ || peer_ended_ ? Status() : explain(found);
-  return is_receive ? receive(found, events) : Status();
-}
-
-Status VerbsPipe::receive(const api::ibv_wc& found, PipeEvents& events) {
-  const size_t slot = found.wr_id & ~kReceiveName;
-  const uint32_t immediate = ntohl(found.imm_data);
-  credit_ += immediate & kGrantMask;
-  peer_ended_ = peer_ended_ || (immediate & kLastWord) != 0;
-  const bool has_frame = found.byte_len > 0;
-  const bool sound = (found.wc_flags & api::kHasImmediate) != 0 && credit_ <= kSlots &&
-                     (!has_frame || found.byte_len >= kSequencedHeaderBytes);
-  if (!sound) return Status::remote_error("it sent what no Tutti sends");
-  if (has_frame) {
-    const std::span<const std::byte> bytes(memory_->at(slot), found.byte_len);
-    events.came(bytes.first(kSequencedHeaderBytes), bytes.subspan(kSequencedHeaderBytes));
+  const std::optional<LaneWork> work = lane.finish();
+  if (!work) return {};  // nobody waits for it any more
+  if (work->name != Lane::name_of(found)) {
+    return Status::internal_error("sends of one queue pair have ended out of order");
   }
-  if (peer_ended_) return {};
-  if (Status status = post_receive(slot); !status.ok()) return status;
-  if (has_frame) ++owed_;
+  if (number < controls_) {
+    control_->finished(*work);
+  } else {
+    data_->finished(number - controls_, *work, events);
+  }
   return {};
 }
 
-// ---- what goes wrong, and the end ---------------------------------------------------------------
+Status VerbsPipe::receive(const api::ibv_wc& found, PipeEvents& events) {
+  const size_t number = Lane::number_of(found);
+  if (number >= controls_) return data_->receive(number - controls_, found, events);
+  const Result<bool> is_last = control_->receive(found, events);
+  if (!is_last.ok()) return is_last.status();
+  peer_ended_ = peer_ended_ || is_last.value();
+  return {};
+}
 
-Status VerbsPipe::explain(const api::ibv_wc& found) const {
-  if (Status status = socket_.check(); !status.ok()) return status;
-  const Adapter& adapter = domain_->adapter();
+// ---- lanes that fail ----------------------------------------------------------------------------
+
+Status VerbsPipe::hear() {
+  for (;;) {
+    const auto heard = words_.hear(socket_.get(), lanes_.size());
+    if (!heard.ok()) return heard.status();
+    if (!heard.value()) return {};
+    const ClosedLane& closed = *heard.value();
+    Lane& lane = lanes_[closed.lane];
+    closed_there_[closed.lane] = closed;
+    lane.fail(Status::remote_error("the peer's end of a queue pair on RDMA port " +
+                                   lane.adapter().port().text() + " has failed"),
+              LaneFault::kOfPeer);
+  }
+}
+
+Status VerbsPipe::go_on_without(PipeEvents& events) {
+  const bool all_well = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+    return lane.is_up() || lane.is_settled();
+  });
+  if (all_well || ended_ || peer_ended_ || !broken_.ok()) return {};
+  if (Status status = socket_.check_presence(); !status.ok()) return status;
+  if (Status status = check_what_is_left(); !status.ok()) return status;
+  if (Status status = hear(); !status.ok()) return status;
+  const uint64_t now_ns = monotonic_ns();
+  for (size_t number = 0; number < lanes_.size(); ++number) {
+    Lane& lane = lanes_[number];
+    if (lane.may_close(now_ns)) {
+      lane.close(now_ns);
+      if (number < controls_) control_->move_receives(number);
+      words_.say({number, lane.taken(), lane.fault()});
+    }
+    if (lane.is_overdue(now_ns)) {
+      return Status::remote_error(std::string(lane.why().message()) +
+                                  "; it has not said for 60 s what it has got of it");
+    }
+    const bool is_due = lane.is_closed() && !lane.is_settled() && closed_there_[number];
+    if (!is_due) continue;
+    if (Status status = settle(number, events); !status.ok()) return status;
+  }
+  words_.flush(socket_.get());
+  control_->pump();
+  return data_->pump();
+}
+
+// Where the card had no answer from a peer that knew of no error, nothing passes between the two
+// ports.
+Status VerbsPipe::settle(size_t number, PipeEvents& events) {
+  Lane& lane = lanes_[number];
+  const ClosedLane& there = *closed_there_[number];
+  const Result<LaneRest> rest = lane.settle(there.taken);
+  if (!rest.ok()) return rest.status();
+  if (lane.fault() == LaneFault::kSilence && there.fault != LaneFault::kError) {
+    for (Lane& other : lanes_) {
+      if (other.path() == lane.path()) other.fail(lane.why(), LaneFault::kSilence);
+    }
+  }
+  if (number < controls_) {
+    control_->settle(rest.value());
+  } else {
+    data_->settle(number - controls_, rest.value(), events);
+  }
+  return {};
+}
+
+Status VerbsPipe::check_what_is_left() const {
+  const std::span<const Lane> all(lanes_);
+  for (const std::span<const Lane> kind : {all.first(controls_), all.subspan(controls_)}) {
+    if (any_up(kind)) continue;
+    std::string text(kind.front().why().message());
+    if (rails_.size() > 1) text += "; no other of its ports is left";
+    return Status::remote_error(text);
+  }
+  return {};
+}
+
+Status VerbsPipe::explain(const Lane& lane, const api::ibv_wc& found) const {
+  const Adapter& adapter = lane.adapter();
   std::string text = "RDMA port " + adapter.port().text() +
                      " says: " + adapter.functions().ibv_wc_status_str(found.status) + " (status " +
                      std::to_string(found.status) + ", the card's own word " +
@@ -296,6 +333,8 @@ Status VerbsPipe::explain(const api::ibv_wc& found) const {
   return Status::remote_error(text);
 }
 
+// ---- the end ------------------------------------------------------------------------------------
+
 void VerbsPipe::break_off(Status status) {
   if (broken_.ok()) broken_ = std::move(status);
 }
@@ -303,23 +342,23 @@ void VerbsPipe::break_off(Status status) {
 // The last word goes behind all frames, so the peer has them when it reads it.
 void VerbsPipe::end() {
   if (std::exchange(ended_, true)) return;
-  if (broken_.ok()) (void)send_slot(kNoSlot, 0, kLastWord);
-  flows_->stop();
+  if (broken_.ok()) control_->say_last_word();
+  data_->stop();
+  for (Lane& lane : data_lanes()) lane.close(0);
   if (broken_.ok()) return;
-  control_->stop();
+  for (Lane& lane : lanes_) lane.fail(broken_);
   socket_.end();  // the peer's card may not notice
 }
 
 bool VerbsPipe::has_delivered() const {
-  return in_flight_ == 0 || !broken_.ok() || !socket_.check().ok();
+  return control_->is_idle() || !broken_.ok() || !socket_.check_presence().ok();
 }
 
 VerbsPipe::~VerbsPipe() {
-  if (completions_ != nullptr && set_ != nullptr) {
-    epoll_ctl(set_->fd(), EPOLL_CTL_DEL, completions_->descriptor(), nullptr);
+  if (set_ == nullptr) return;
+  for (const Rail& rail : rails_) {
+    epoll_ctl(set_->fd(), EPOLL_CTL_DEL, rail.completions->descriptor(), nullptr);
   }
-  flows_.reset();
-  control_.reset();
 }
 
 }  // namespace tutti::transports::verbs

@@ -116,7 +116,7 @@ Status QueuePair::initialize() {
   api::ibv_qp_attr wish{};
   wish.qp_state = api::kInit;
   wish.port_num = static_cast<uint8_t>(domain_->adapter().port().port);
-  wish.qp_access_flags = api::kAccessRemoteWrite;
+  wish.qp_access_flags = api::kAccessRemoteWrite | api::kAccessRemoteRead;
   return modify(wish, api::kMaskState | api::kMaskPkeyIndex | api::kMaskPort | api::kMaskAccess,
                 "does not initialize a queue pair");
 }

@@ -1,8 +1,10 @@
 #include "transports/verbs/verbs.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "src/transport/door/gate.h"
 #include "transports/tcp/met_transport.h"
 #include "transports/verbs/adapters.h"
 #include "transports/verbs/pipe.h"
@@ -16,18 +18,20 @@ class Verbs final : public tcp::MetTransport {
  public:
   Verbs(const transport::Member& member, std::string absence)
       : MetTransport(member, kKind, std::move(absence)) {}
-  Verbs(const transport::Member& member, std::shared_ptr<Adapters> adapters,
-        std::shared_ptr<Domain> domain, MetDoor door)
+  Verbs(const transport::Member& member, std::shared_ptr<Adapters> adapters, Domains domains,
+        MetDoor door)
       : MetTransport(member, kKind, std::move(door)),
         adapters_(std::move(adapters)),
-        domain_(std::move(domain)) {}
+        ground_{std::move(domains), std::make_shared<RegisteredRanges>()} {}
 
-  /// The socket, the channel of completions, and a set of both.
-  size_t descriptors_per_link() const override { return 3; }
+  /// The socket, a channel of completions for each port, and a set of them.
+  size_t descriptors_per_link() const override {
+    return 2 + std::max<size_t>(1, ground_.domains.size());
+  }
 
   Result<std::shared_ptr<const void>> announce(transport::Buffer memory) override {
-    if (domain_ == nullptr) return std::shared_ptr<const void>();
-    return register_range(*ranges_, domain_, memory.data, memory.bytes);
+    if (ground_.domains.empty()) return std::shared_ptr<const void>();
+    return register_range(*ground_.ranges, ground_.domains, memory.data, memory.bytes);
   }
 
   int service_fd() const override {
@@ -37,30 +41,40 @@ class Verbs final : public tcp::MetTransport {
   void serve() override { adapters_->serve(); }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, int, const Patience& patience) override {
-    auto pipe = VerbsPipe::open(domain_, ranges_, std::move(socket), patience);
+  MadePipe open_pipe(tcp::PeerSocket socket, int peer, const Patience& patience) override {
+    double rate = 0;
+    for (const auto& domain : ground_.domains) rate += domain->adapter().bytes_per_ns();
+    const FlowShape wish =
+        shape_for(transport::path_between(member(), peer),
+                  transport::door::Gate::round_trip_of_tcp(socket.get()), rate, member().rdma);
+    auto pipe = VerbsPipe::open(ground_, wish, std::move(socket), patience);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::stream::MessagePipe>(std::move(pipe).value());
   }
-  std::string place() const override { return "RDMA port " + domain_->adapter().port().text(); }
+  std::string place() const override {
+    std::string text = ground_.domains.size() > 1 ? "RDMA ports " : "RDMA port ";
+    for (size_t i = 0; i < ground_.domains.size(); ++i) {
+      text += (i == 0 ? "" : "+") + ground_.domains[i]->adapter().port().text();
+    }
+    return text;
+  }
 
   const std::shared_ptr<Adapters> adapters_;
-  const std::shared_ptr<Domain> domain_;
-  const std::shared_ptr<RegisteredRanges> ranges_ = std::make_shared<RegisteredRanges>();
+  const PipeGround ground_;
 };
 
 Result<std::unique_ptr<transport::Transport>> make_of(const transport::Member& member,
                                                       std::shared_ptr<Adapters> adapters) {
-  Result<std::shared_ptr<Domain>> domain = adapters->domain_for(member);
-  if (!domain.ok()) {
+  Result<Domains> domains = adapters->domains_for(member);
+  if (!domains.ok()) {
     return std::unique_ptr<transport::Transport>(
-        std::make_unique<Verbs>(member, std::string(domain.status().message())));
+        std::make_unique<Verbs>(member, std::string(domains.status().message())));
   }
   auto door = tcp::MetTransport::open_door(
-      member, std::string(gid_kind_name(domain.value()->adapter().gid_kind())));
+      member, std::string(gid_kind_name(domains.value().front()->adapter().gid_kind())));
   if (!door.ok()) return door.status();
   return std::unique_ptr<transport::Transport>(std::make_unique<Verbs>(
-      member, std::move(adapters), std::move(domain).value(), std::move(door).value()));
+      member, std::move(adapters), std::move(domains).value(), std::move(door).value()));
 }
 
 }  // namespace
@@ -74,7 +88,7 @@ Result<std::unique_ptr<transport::Transport>> make_with(const transport::Member&
 
 Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
   // Most hosts have no card: then nothing is made at all.
-  const Result<CardPort> port = choose_port(list_ports(), member.rdma, 0, -1);
+  const Result<CardPort> port = choose_port(list_ports(), member.rdma, {});
   if (!port.ok()) {
     return std::unique_ptr<transport::Transport>(
         std::make_unique<Verbs>(member, std::string(port.status().message())));

@@ -15,7 +15,7 @@ bool SendSide::sendable() const {
 
 uint64_t SendSide::allowance() const {
   const uint64_t credit = granted_ - position_ - overhead();
-  return std::min<uint64_t>({credit, kMaxFrameBytes, queue_.front()->left()});
+  return std::min(credit, queue_.front()->left());
 }
 
 FrameHeader SendSide::begin_frame(uint32_t length) {

@@ -37,7 +37,7 @@ class SendSide {
   void push(Message* message) { queue_.push(message); }
   /// The first message may put a frame on the wire now.
   bool sendable() const;
-  /// How much of the first message may go: by credit and by frame.
+  /// How much of the first message may go by its credit.
   uint64_t allowance() const;
   Message* front() const { return queue_.front(); }
   /// Describes a frame with the next `length` bytes of the first message and counts them as sent.

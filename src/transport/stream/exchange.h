@@ -81,8 +81,9 @@ class FrameExchange {
   const Status& fault_status() const { return fault_; }
 
  protected:
-  /// `memory`: null where the pipe does not write into memory of the peer.
-  FrameExchange(int rank, int peer, PlacedMemory* memory);
+  /// `memory`: null where the pipe does not write into memory of the peer. `reads`: it reads it,
+  /// too.
+  FrameExchange(int rank, int peer, PlacedMemory* memory, bool reads = false);
   virtual void end_output() = 0;  // leave()
   /// The pipe reads no memory of this epoch's messages, or of this region, any more; at once, or
   /// when reads_output() says so.
@@ -116,7 +117,7 @@ class FrameExchange {
   MessagePool pool_;
   TicketWindow sent_;
   TicketWindow received_;
-  Outbound outbound_{pool_, sent_};
+  Outbound outbound_{pool_, sent_, received_};
   Regions regions_{outbound_, pool_, received_};
   Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
   std::map<uint64_t, Trouble> troubles_;   // by communicator

@@ -67,6 +67,8 @@ enum class FrameType : uint8_t {
 inline constexpr size_t kHeaderBytes = 48;
 inline constexpr size_t kSequencedHeaderBytes = kHeaderBytes + 8;
 inline constexpr uint32_t kMaxFrameBytes = 256 * 1024;
+/// Of what a transport writes into its peer's memory and tells by one frame.
+inline constexpr uint32_t kMaxPlacedBytes = 8 * 1024 * 1024;
 inline constexpr uint64_t kRecordBytes = 16;
 /// `signature` of REFUSED.
 inline constexpr uint32_t kPutRefused = 0, kGetRefused = 1;

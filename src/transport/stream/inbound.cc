@@ -115,7 +115,7 @@ bool Inbound::take_target(const FrameHeader& header, const KeyedPlace& place) {
 
 // As a frame of DATA whose payload is there already.
 bool Inbound::take_placed_data(const FrameHeader& header, uint64_t bytes) {
-  if (bytes > kMaxFrameBytes || bytes > header.message_bytes) {
+  if (bytes > kMaxPlacedBytes || bytes > header.message_bytes) {
     return refuse("a placed frame is longer than allowed");
   }
   Channel* channel = channel_of(header);

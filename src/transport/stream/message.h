@@ -30,6 +30,8 @@ struct Message {
   std::vector<iovec> pieces;  // none is empty
   size_t piece = 0;           // the next byte to move is pieces[piece][offset]
   size_t offset = 0;
+  bool is_read = false;  // a get that the transport makes by itself
+  bool proves = false;   // a get: its answer says that puts before it have taken effect
   bool dropped = false;  // bytes that come for it are counted and go nowhere
   Message* next = nullptr;
 

@@ -21,7 +21,7 @@ MessageLink::MessageLink(int rank, int peer, std::string where, std::unique_ptr<
       peer_(peer),
       where_(std::move(where)),
       pipe_(std::move(pipe)),
-      exchange_(rank, peer, pipe_->memory(), pipe_->copies_frames()) {}
+      exchange_(rank, peer, pipe_->memory(), pipe_->copies_frames(), pipe_->reads_memory()) {}
 
 MessageLink::~MessageLink() {
   while (linger()) {
@@ -123,7 +123,7 @@ bool MessageLink::send_some() {
     moved = true;
   }
   while (pipe_->memory() != nullptr && !ended_) {
-    if (!held_write_) held_write_ = exchange_.next_write(kMaxFrameBytes);
+    if (!held_write_) held_write_ = exchange_.next_write(pipe_->write_limit());
     if (!held_write_ || !pipe_->write(*held_write_)) break;
     held_write_.reset();
     moved = true;
@@ -179,7 +179,7 @@ void MessageLink::end_epoch(EpochId epoch) {
     if (held_) held_ = exchange_.keep(*held_);
     exchange_.end_epoch(epoch);
     if (held_write_ && epoch.has(held_write_->write.channel)) {
-      exchange_.written(held_write_->write.name);
+      exchange_.abandon(held_write_->write.name);
       held_write_.reset();
     }
   });
@@ -266,7 +266,7 @@ bool MessageLink::hang_up() {
 void MessageLink::leave() {
   if (held_) held_ = exchange_.keep(*held_);
   exchange_.leave();
-  if (held_write_) exchange_.written(held_write_->write.name);
+  if (held_write_) exchange_.abandon(held_write_->write.name);
   held_write_.reset();
 }
 

@@ -50,6 +50,10 @@ class MessagePipe {
   virtual bool copies_frames() const { return false; }
   /// Where the pipe writes into the peer's memory by itself: as send(), until written().
   virtual bool write(const CarriedWrite&) { return false; }
+  /// Whether write() also takes reads of the peer's memory (PlacedWrite::is_read).
+  virtual bool reads_memory() const { return false; }
+  /// The most bytes that such a write has, up to kMaxPlacedBytes.
+  virtual uint64_t write_limit() const { return kMaxFrameBytes; }
   /// This rank's memory, for such a pipe of the peer's.
   virtual PlacedMemory* memory() { return nullptr; }
   /// Reports what has happened. An error: the pipe is broken, in words that follow "because".

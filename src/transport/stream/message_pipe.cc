@@ -93,6 +93,10 @@ void MessageExchange::written(uint64_t name, uint32_t segments) {
   if (sources_.erase(name) > 0) outbound().written(name, segments);
 }
 
+void MessageExchange::abandon(uint64_t name) {
+  if (sources_.erase(name) > 0) outbound().abandon(name);
+}
+
 // ---- in ---------------------------------------------------------------------------------------
 
 void MessageExchange::take(std::span<const std::byte> bytes, std::span<const std::byte> payload) {

@@ -46,9 +46,11 @@ class MessageExchange final : public FrameExchange {
   static constexpr uint64_t kMostEarlyBytes = 16 << 20;
 
   /// `memory`: of this rank, where the pipe writes into the peer's memory; else null. `copies`: the
-  /// pipe has copied a frame before the next call, and reads the payload no more.
-  MessageExchange(int rank, int peer, PlacedMemory* memory = nullptr, bool copies = false)
-      : FrameExchange(rank, peer, memory), copies_(copies) {}
+  /// pipe has copied a frame before the next call, and reads the payload no more. `reads`:
+  /// next_write() may ask for reads of the peer's memory, too.
+  MessageExchange(int rank, int peer, PlacedMemory* memory = nullptr, bool copies = false,
+                  bool reads = false)
+      : FrameExchange(rank, peer, memory, reads), copies_(copies) {}
 
   /// The next frame, with at most `limit` bytes of payload; nothing: none is ready. `limit` is at
   /// least kMaxControlPayload.
@@ -67,6 +69,8 @@ class MessageExchange final : public FrameExchange {
   /// Its bytes are in place, or arrive there in so many segments that the other end counts. In any
   /// order.
   void written(uint64_t name, uint32_t segments = 0);
+  /// It is never made.
+  void abandon(uint64_t name);
   /// So many segments of the peer's write of this number have arrived.
   void arrived(uint32_t number, uint32_t segments);
 

@@ -102,6 +102,9 @@ void Outbound::tell_last(Channel& channel) {
 void Outbound::push(Message* message) {
   if (closed_) return pool_.give_back(message);
   if (is_answer(*message)) answering_.push_back(message);
+  if (places_ && message->type == FrameType::kPut && !place_of(*message)) {
+    regions_.note_put(message->id);
+  }
   one_sided_.push(message);
 }
 
@@ -216,7 +219,8 @@ void Outbound::next_data(OutFrame& frame, Channel& channel, std::span<iovec> roo
 // Frames of this queue are taken in order, and a put that is being written is one of them.
 bool Outbound::may_send_one_sided() const {
   if (one_sided_.empty()) return false;
-  return !places_ || (!front_is_aimed() && !writes_.has_any(&one_sided_));
+  if (!places_) return true;
+  return !front_is_aimed() && !writes_.has_any(&one_sided_) && !writes_.has_any(&reads_);
 }
 
 void Outbound::next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit) {
@@ -232,26 +236,41 @@ void Outbound::next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t l
 
 void Outbound::landed(Message* message) {
   if (message == nullptr || --message->flights > 0 || !message->complete()) return;
-  if (message->ticket != 0) tickets_.complete(message->ticket);
+  if (message->ticket != 0) (message->is_read ? received_ : sent_).complete(message->ticket);
   if (is_answer(*message)) std::erase(answering_, message);
   pool_.give_back(message);
 }
 
 // ---- writes into the peer's memory --------------------------------------------------------------
 
-void Outbound::learn_region(const transport::ChannelId& region, uint64_t bytes,
-                            const KeyedPlace& place) {
-  regions_[region] = {place, bytes};
+bool Outbound::can_read(const transport::ChannelId& region, uint64_t offset, uint64_t bytes) const {
+  return reads_ && bytes > 0 && regions_.is_settled(region) && regions_.find(region, offset, bytes);
 }
 
-void Outbound::forget_region(const transport::ChannelId& region) {
-  regions_.erase(region);
+// A read that has begun fills what it has begun with, and is done then.
+bool Outbound::forget_region(const transport::ChannelId& region) {
+  regions_.forget(region);
+  bool any = false;
+  MessageQueue kept;
+  while (!one_sided_.empty()) {
+    Message* const message = one_sided_.pop();
+    if (!message->is_read || message->id != region) {
+      kept.push(message);
+      continue;
+    }
+    any = true;
+    message->bytes = message->moved;
+    ++message->flights;
+    landed(message);
+  }
+  one_sided_ = kept;
   ending_.push_back(region);
   tell_ended();
+  return any;
 }
 
 void Outbound::end_there(transport::EpochId epoch) {
-  std::erase_if(regions_, [&](const auto& entry) { return epoch.has(entry.first); });
+  regions_.forget(epoch);
   over_.push_back(epoch);
   tell_ended();
 }
@@ -267,6 +286,7 @@ void Outbound::tell_ended() {
   });
   std::erase_if(ending_, [&](const transport::ChannelId& region) {
     if (writes_.has_any_to(region, &one_sided_)) return false;
+    if (writes_.has_any_to(region, &reads_)) return false;
     FrameHeader header;
     header.type = FrameType::kWithdrawn;
     header.channel = region;
@@ -276,18 +296,22 @@ void Outbound::tell_ended() {
 }
 
 // A put that reaches beyond the region goes as frames, for the peer to refuse.
-const KeyedPlace* Outbound::place_of(const Message& put, uint64_t& bytes) const {
-  if (put.type != FrameType::kPut || put.bytes < kPlacedBytes) return nullptr;
-  const auto known = regions_.find(put.id);
-  if (known == regions_.end()) return nullptr;
-  bytes = known->second.bytes;
-  const bool inside = put.place <= bytes && put.bytes <= bytes - put.place;
-  return inside ? &known->second.place : nullptr;
+std::optional<KeyedPlace> Outbound::place_of(const Message& message) const {
+  const bool put = message.type == FrameType::kPut && message.bytes >= kPlacedBytes;
+  if (!put && !message.is_read) return std::nullopt;
+  return regions_.find(message.id, message.place, message.bytes);
 }
 
 bool Outbound::front_is_aimed() const {
-  uint64_t bytes = 0;
-  return !one_sided_.empty() && place_of(*one_sided_.front(), bytes) != nullptr;
+  return !one_sided_.empty() && place_of(*one_sided_.front()).has_value();
+}
+
+// Puts and gets take effect in order, so reads wait for the writes before them, and writes for
+// reads.
+bool Outbound::may_place_front() {
+  if (!front_is_aimed()) return false;
+  const bool read = one_sided_.front()->is_read;
+  return !writes_.has_any(read ? PlacedWrites::Line(&one_sided_) : reads_line());
 }
 
 std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t limit) {
@@ -298,7 +322,7 @@ std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t 
     channel->in_ready = false;
     return write_of(*channel, room, limit);
   }
-  return front_is_aimed() ? std::optional(write_of_put(room, limit)) : std::nullopt;
+  return may_place_front() ? std::optional(write_of_put(room, limit)) : std::nullopt;
 }
 
 PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t limit) {
@@ -320,13 +344,14 @@ PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t
 
 PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
   Message* message = one_sided_.front();
-  uint64_t bytes = 0;
-  KeyedPlace place = *place_of(*message, bytes);
-  place.address += message->place + message->moved;
+  KeyedPlace place = *place_of(*message);
+  place.address += message->moved;
   ++message->flights;
-  const size_t pieces = message->view(room, std::min<uint64_t>(limit, kMaxFrameBytes));
+  const size_t pieces = message->view(room, std::min<uint64_t>(limit, kMaxPlacedBytes));
   const uint64_t length = total_bytes(room.first(pieces));
-  PlacedWrite write = writes_.begin(&one_sided_, one_sided_header(*message, length), message);
+  PlacedWrite write = writes_.begin(message->is_read ? reads_line() : &one_sided_,
+                                    one_sided_header(*message, length), message);
+  write.is_read = message->is_read;
   write.pieces = pieces;
   write.place = place;
   message->advance(length);
@@ -337,10 +362,19 @@ PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
 bool Outbound::written(uint64_t write, uint32_t segments) {
   const PlacedWrites::EndedPlacement ended = writes_.end(write, segments);
   if (!ended.known) return false;
-  for (const PlacedWrites::WrittenFrame& done : writes_.take_told()) push_placed(done);
+  for (const PlacedWrites::WrittenFrame& done : writes_.take_told()) {
+    if (done.line != reads_line()) push_placed(done);
+  }
   landed(ended.message);
   tell_ended();
   return true;
+}
+
+void Outbound::abandon(uint64_t write) {
+  if (Message* const message = writes_.message_of(write); message != nullptr && message->is_read) {
+    message->ticket = 0;
+  }
+  written(write, 0);
 }
 
 void Outbound::push_placed(const PlacedWrites::WrittenFrame& done) {
@@ -380,7 +414,8 @@ void Outbound::refuse_answers(Which which) {
 
 void Outbound::drop(transport::EpochId epoch) {
   one_sided_.remove_if(pool_, [&](const Message& message) {
-    return message.type == FrameType::kPut && epoch.has(message.id);
+    const bool own = message.type == FrameType::kPut || message.is_read;
+    return own && epoch.has(message.id);
   });
   refuse_answers([&](const transport::ChannelId& id) { return epoch.has(id); });
   std::erase_if(control_, [&](const ControlFrame& frame) {

@@ -16,13 +16,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "src/transport/stream/channel.h"
 #include "src/transport/stream/placement.h"
+#include "src/transport/stream/remote_regions.h"
 #include "src/transport/stream/tickets.h"
 
 namespace tutti::transport::stream {
@@ -39,10 +39,14 @@ struct OutFrame {
 
 class Outbound {
  public:
-  Outbound(MessagePool& pool, TicketWindow& tickets) : pool_(pool), tickets_(tickets) {}
+  Outbound(MessagePool& pool, TicketWindow& sent, TicketWindow& received)
+      : pool_(pool), sent_(sent), received_(received) {}
 
-  /// The pipe writes into the peer's memory where the peer says how.
-  void place() { places_ = true; }
+  /// The pipe writes into the peer's memory where the peer says how, and perhaps reads it, too.
+  void place(bool reads) {
+    places_ = true;
+    reads_ = reads;
+  }
   bool places() const { return places_; }
 
   /// This channel may have something to send.
@@ -72,11 +76,13 @@ class Outbound {
   void forget(Channel& channel);
   /// A one-sided message.
   void push(Message* message);
-  /// Where the peer's region of so many bytes lies.
-  void learn_region(const transport::ChannelId& region, uint64_t bytes, const KeyedPlace& place);
-  size_t known_regions() const { return regions_.size(); }
-  /// The peer's region ends: it is told when nothing is written to it any more.
-  void forget_region(const transport::ChannelId& region);
+  /// Of the peer.
+  RemoteRegions& regions() { return regions_; }
+  /// A get that the pipe can make by itself.
+  bool can_read(const transport::ChannelId& region, uint64_t offset, uint64_t bytes) const;
+  /// The peer's region ends: it is told when nothing is written to it, or read, any more. True:
+  /// reads of it were waiting, and end without their bytes.
+  bool forget_region(const transport::ChannelId& region);
   /// Answers and refusals of which a pipe may still read something.
   size_t answers() const { return answering_.size(); }
   /// Whether an answer reads this region.
@@ -97,6 +103,8 @@ class Outbound {
   /// must have seen `segments` of it.
   /// False: there is no such write.
   bool written(uint64_t write, uint32_t segments);
+  /// The pipe makes that write, or read, never.
+  void abandon(uint64_t write);
 
   /// A note, or a mismatch, that the peer has not been told of; for the last words of a link.
   std::optional<FrameHeader> take_note();
@@ -112,10 +120,6 @@ class Outbound {
   struct List {
     Channel* head = nullptr;
     Channel* tail = nullptr;
-  };
-  struct RegionPlace {
-    KeyedPlace place;
-    uint64_t bytes = 0;
   };
   struct ControlFrame {
     FrameHeader header;
@@ -138,16 +142,20 @@ class Outbound {
   void next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit);
   PlacedWrite write_of(Channel& channel, std::span<iovec> room, uint64_t limit);
   PlacedWrite write_of_put(std::span<iovec> room, uint64_t limit);
-  const KeyedPlace* place_of(const Message& put, uint64_t& bytes) const;
+  PlacedWrites::Line reads_line() { return &reads_; }
+  std::optional<KeyedPlace> place_of(const Message& message) const;
   bool front_is_aimed() const;
+  bool may_place_front();
   void push_placed(const PlacedWrites::WrittenFrame& done);
   void tell_ended();
   template <class Which>
   void refuse_answers(Which which);
 
   MessagePool& pool_;
-  TicketWindow& tickets_;
+  TicketWindow& sent_;
+  TicketWindow& received_;
   bool places_ = false;
+  bool reads_ = false;
   bool closed_ = false;
   bool one_sided_is_next_ = false;
   List ready_[transport::kPriorities];
@@ -159,9 +167,9 @@ class Outbound {
   MessageQueue one_sided_;
   std::vector<const Message*> answering_;
   PlacedWrites writes_;
-  std::map<transport::ChannelId, RegionPlace> regions_;  // the peer's
-  std::vector<transport::ChannelId> ending_;             // of them: it waits for WITHDRAWN
-  std::vector<transport::EpochId> over_;                 // it waits for OVER_SEEN
+  RemoteRegions regions_;
+  std::vector<transport::ChannelId> ending_;  // of them: it waits for WITHDRAWN
+  std::vector<transport::EpochId> over_;      // it waits for OVER_SEEN
 };
 
 }  // namespace tutti::transport::stream

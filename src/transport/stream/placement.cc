@@ -55,6 +55,13 @@ PlacedWrites::EndedPlacement PlacedWrites::end(uint64_t name, uint32_t segments)
   return {true, found->message};
 }
 
+Message* PlacedWrites::message_of(uint64_t name) const {
+  const auto found = std::find_if(
+      flights_.begin(), flights_.end(),
+      [&](const PlacedFlight& flight) { return flight.name == name && !flight.ended; });
+  return found == flights_.end() ? nullptr : found->message;
+}
+
 std::vector<PlacedWrites::WrittenFrame> PlacedWrites::take_told() {
   std::vector<WrittenFrame> told;
   std::vector<Line> blocked;

@@ -19,12 +19,13 @@
 
 namespace tutti::transport::stream {
 
-/// A write that the transport shall make; it reports its end by its name.
+/// A write that the transport shall make, or a read; it reports its end by its name.
 struct PlacedWrite {
   uint64_t name = 0;
   uint32_t number = 0;  // the same on both ends: the receiver counts its segments by it
   transport::ChannelId channel;
-  size_t pieces = 0;  // of the source
+  bool is_read = false;  // from there into the pieces
+  size_t pieces = 0;     // of this rank's memory
   uint64_t bytes = 0;
   KeyedPlace place;  // in the peer's memory
 };
@@ -70,6 +71,8 @@ class PlacedWrites {
     Message* message = nullptr;
   };
   EndedPlacement end(uint64_t name, uint32_t segments);
+  /// Null: there is none of this name.
+  Message* message_of(uint64_t name) const;
   /// Those that may be told now, in order.
   std::vector<WrittenFrame> take_told();
   bool has_any(const void* line) const;

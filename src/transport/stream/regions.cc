@@ -49,9 +49,14 @@ void Regions::end_there(transport::EpochId epoch) {
 }
 
 const char* Regions::learn(const FrameHeader& header, const KeyedPlace& place) {
-  if (outbound_.known_regions() >= kMostPlaced) return "more windows than a link remembers";
-  outbound_.learn_region(header.channel, header.message_bytes, place);
+  if (outbound_.regions().size() >= kMostPlaced) return "more windows than a link remembers";
+  outbound_.regions().learn(header.channel, header.message_bytes, place);
   return nullptr;
+}
+
+// Reads of it end as if the peer had refused them.
+void Regions::forget_peers(Id id) {
+  if (outbound_.forget_region(id)) refused_.insert(id);
 }
 
 // The bytes have no other way to be judged by: a transport that lets a peer write beyond what was
@@ -60,7 +65,7 @@ const char* Regions::take_placed(const FrameHeader& header, uint64_t bytes) {
   FrameHeader put = header;
   put.type = FrameType::kPut;
   put.length = static_cast<uint32_t>(bytes);
-  if (bytes > kMaxFrameBytes) return "a placed frame is longer than allowed";
+  if (bytes > kMaxPlacedBytes) return "a placed frame is longer than allowed";
   Landing landing;
   if (const char* wrong = begin_put(put, landing); wrong != nullptr) return wrong;
   raise(landing);
@@ -128,6 +133,7 @@ const char* Regions::begin_answer(const FrameHeader& header, Message*& target) {
 
 void Regions::finish_get() {
   Message* first = gets_.pop();
+  if (first->proves) outbound_.regions().note_answer(first->id);
   if (first->ticket != 0) received_.complete(first->ticket);
   pool_.give_back(first);
 }

@@ -45,7 +45,7 @@ class Regions {
 
   // Of the peer, where it writes to regions by itself, or lets this side do so.
   const char* learn(const FrameHeader& header, const KeyedPlace& place);
-  void forget_peers(Id id) { outbound_.forget_region(id); }
+  void forget_peers(Id id);
   void end(Id id) { ending_.erase(id); }
   const char* take_placed(const FrameHeader& header, uint64_t bytes);
 
