@@ -65,7 +65,7 @@ void print_rates(const char* what, double least, double most) {
   std::printf(" GB/s");
 }
 
-/// What RDMA and TCP make of the way between two ranks that talk by this level.
+/// The shapes of RDMA and TCP links between two ranks that talk by this level.
 void print_flows(const Topology& cluster, size_t level) {
   if (level <= cluster.host_level()) return;
   transport::PathRates path{.latency_ns = cluster.level(level).latency_ns};

@@ -30,12 +30,12 @@ constexpr uint32_t kInlineBytes = 128;  // a header and some control payload
 
 QueuePair::PairRoom ControlLanes::room() { return {kSends, kReceives, kInlineBytes}; }
 
-ControlLanes::ControlLanes(std::span<Lane> lanes, std::unique_ptr<CardPages> pages)
+ControlLanes::ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages)
     : lanes_(lanes), pages_(std::move(pages)), sent_(kSends), receives_on_(kReceives) {
   for (uint32_t name = kSends; name-- > 0;) free_[class_of(name)].push_back(name);
 }
 
-Result<std::unique_ptr<ControlLanes>> ControlLanes::create(std::span<Lane> lanes,
+Result<std::unique_ptr<ControlLanes>> ControlLanes::create(std::span<PairLane> lanes,
                                                            const Domains& domains) {
   auto pages = CardPages::create(domains, (kSends + kReceives) * kSlotBytes);
   if (!pages.ok()) return pages.status();
@@ -44,7 +44,7 @@ Result<std::unique_ptr<ControlLanes>> ControlLanes::create(std::span<Lane> lanes
   return made;
 }
 
-api::ibv_sge ControlLanes::piece(const Lane& lane, size_t slot, size_t bytes) const {
+api::ibv_sge ControlLanes::piece(const PairLane& lane, size_t slot, size_t bytes) const {
   return {reinterpret_cast<uint64_t>(at(slot)), static_cast<uint32_t>(bytes),
           pages_->local_key(lane.path().here)};
 }
@@ -52,8 +52,8 @@ api::ibv_sge ControlLanes::piece(const Lane& lane, size_t slot, size_t bytes) co
 // ---- out ----------------------------------------------------------------------------------------
 
 // The first one of which no send can still be missing at the peer.
-Lane* ControlLanes::sending_lane() {
-  for (Lane& lane : lanes_) {
+PairLane* ControlLanes::sending_lane() {
+  for (PairLane& lane : lanes_) {
     if (lane.is_up()) return &lane;
     if (!lane.is_settled()) return nullptr;
   }
@@ -63,7 +63,7 @@ Lane* ControlLanes::sending_lane() {
 bool ControlLanes::send(const CarriedFrame& frame) {
   std::vector<uint32_t>& free = free_[0];
   if (credit_ == 0 || free.empty() || has_ended_ || !again_.empty()) return false;
-  Lane* const lane = sending_lane();
+  PairLane* const lane = sending_lane();
   if (lane == nullptr) return false;
   const uint32_t name = free.back();
   free.pop_back();
@@ -79,7 +79,7 @@ bool ControlLanes::send(const CarriedFrame& frame) {
   return true;
 }
 
-void ControlLanes::post(Lane& lane, uint32_t name) {
+void ControlLanes::post(PairLane& lane, uint32_t name) {
   const SentSlot& sent = sent_[name];
   api::ibv_sge source = piece(lane, name, sent.bytes);
   api::ibv_send_wr work{};
@@ -109,7 +109,7 @@ void ControlLanes::say_last_word() {
 void ControlLanes::pump() {
   if (owed_ >= kGrantAt && !has_ended_) say(0);
   while (!again_.empty()) {
-    Lane* const lane = sending_lane();
+    PairLane* const lane = sending_lane();
     if (lane == nullptr) return;
     const uint32_t name = again_.front();
     again_.pop_front();
@@ -119,14 +119,14 @@ void ControlLanes::pump() {
 
 // ---- in -----------------------------------------------------------------------------------------
 
-Lane* ControlLanes::receiving_lane() {
+PairLane* ControlLanes::receiving_lane() {
   const auto up =
-      std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.is_up(); });
+      std::find_if(lanes_.begin(), lanes_.end(), [](const PairLane& lane) { return lane.is_up(); });
   return up == lanes_.end() ? nullptr : &*up;
 }
 
 void ControlLanes::post_receive(uint32_t slot) {
-  Lane* const lane = receiving_lane();
+  PairLane* const lane = receiving_lane();
   if (lane == nullptr) return;
   receives_on_[slot] = static_cast<size_t>(lane - lanes_.data());
   api::ibv_sge target = piece(*lane, kSends + slot, kSlotBytes);
@@ -137,7 +137,7 @@ void ControlLanes::post_receive(uint32_t slot) {
 }
 
 Result<bool> ControlLanes::receive(const api::ibv_wc& found, PipeEvents& events) {
-  const uint32_t slot = Lane::name_of(found);
+  const uint32_t slot = PairLane::name_of(found);
   const uint32_t immediate = ntohl(found.imm_data);
   credit_ += immediate & kGrantMask;
   const bool has_frame = found.byte_len > 0;
@@ -172,8 +172,8 @@ void ControlLanes::settle(const LaneRest& rest) {
 }
 
 bool ControlLanes::is_idle() const {
-  return again_.empty() &&
-         std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.is_idle(); });
+  return again_.empty() && std::all_of(lanes_.begin(), lanes_.end(),
+                                       [](const PairLane& lane) { return lane.is_idle(); });
 }
 
 }  // namespace tutti::transports::verbs

@@ -35,7 +35,7 @@ class ControlLanes {
   /// Of each lane's pair, and the completions that they make.
   static QueuePair::PairRoom room();
 
-  static Result<std::unique_ptr<ControlLanes>> create(std::span<Lane> lanes,
+  static Result<std::unique_ptr<ControlLanes>> create(std::span<PairLane> lanes,
                                                       const Domains& domains);
 
   /// The peer is there: it has a receive for every slot.
@@ -64,17 +64,17 @@ class ControlLanes {
     uint32_t immediate = 0;
   };
 
-  ControlLanes(std::span<Lane> lanes, std::unique_ptr<CardPages> pages);
+  ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages);
   static size_t class_of(uint32_t name) { return name < kSlots ? 0 : 1; }
   std::byte* at(size_t slot) const { return pages_->data() + slot * kSlotBytes; }
-  api::ibv_sge piece(const Lane& lane, size_t slot, size_t bytes) const;
-  Lane* receiving_lane();
-  Lane* sending_lane();
+  api::ibv_sge piece(const PairLane& lane, size_t slot, size_t bytes) const;
+  PairLane* receiving_lane();
+  PairLane* sending_lane();
   void post_receive(uint32_t slot);
-  void post(Lane& lane, uint32_t name);
+  void post(PairLane& lane, uint32_t name);
   void say(uint32_t flags);
 
-  const std::span<Lane> lanes_;
+  const std::span<PairLane> lanes_;
   const std::unique_ptr<CardPages> pages_;
   std::vector<SentSlot> sent_;                 // by name
   std::array<std::vector<uint32_t>, 2> free_;  // names of frames, and of words without one

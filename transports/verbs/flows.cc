@@ -34,7 +34,7 @@ QueuePair::PairRoom DataFlows::room(const FlowShape& shape) {
   return {shape.depth + kReserve, shape.depth + kReserve, 0};
 }
 
-DataFlows::DataFlows(std::span<Lane> lanes, Domains domains,
+DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
                      std::shared_ptr<RegisteredRanges> ranges, const FlowShape& shape)
     : lanes_(lanes),
       domains_(std::move(domains)),
@@ -46,7 +46,7 @@ DataFlows::DataFlows(std::span<Lane> lanes, Domains domains,
   for (uint32_t i = 0; i < sent_.size(); ++i) free_sent_.push_back(i);
 }
 
-std::unique_ptr<DataFlows> DataFlows::create(std::span<Lane> lanes, Domains domains,
+std::unique_ptr<DataFlows> DataFlows::create(std::span<PairLane> lanes, Domains domains,
                                              std::shared_ptr<RegisteredRanges> ranges,
                                              const FlowShape& shape) {
   std::unique_ptr<DataFlows> made(
@@ -92,7 +92,7 @@ size_t DataFlows::best_lane() const {
   const auto cost = [&](size_t lane) {
     return std::pair(lanes_[lane].adapter().is_port_down(), flows_[lane].bytes);
   };
-  const bool any_well = std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+  const bool any_well = std::any_of(lanes_.begin(), lanes_.end(), [](const PairLane& lane) {
     return lane.is_up() && !lane.adapter().is_port_down();
   });
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -116,7 +116,7 @@ Status DataFlows::pump() {
 
 Status DataFlows::post(size_t lane, const WriteSegment& segment, bool& posted) {
   const OpenWrite& open = open_.at(segment.number);
-  const Lane::LanePath& path = lanes_[lane].path();
+  const PairLane::LanePath& path = lanes_[lane].path();
   api::ibv_sge piece{};
   int copy = kNoCopy;
   const Result<bool> found = find_local(segment, open.is_read, path.here, piece, copy);

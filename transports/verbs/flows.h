@@ -35,7 +35,7 @@ class DataFlows {
   static QueuePair::PairRoom room(const FlowShape& shape);
 
   /// On lanes that have all been made by room().
-  static std::unique_ptr<DataFlows> create(std::span<Lane> lanes, Domains domains,
+  static std::unique_ptr<DataFlows> create(std::span<PairLane> lanes, Domains domains,
                                            std::shared_ptr<RegisteredRanges> ranges,
                                            const FlowShape& shape);
 
@@ -81,7 +81,7 @@ class DataFlows {
     int copy = kNoCopy;
   };
 
-  DataFlows(std::span<Lane> lanes, Domains domains, std::shared_ptr<RegisteredRanges> ranges,
+  DataFlows(std::span<PairLane> lanes, Domains domains, std::shared_ptr<RegisteredRanges> ranges,
             const FlowShape& shape);
   bool has_room(size_t lane) const;
   size_t best_lane() const;
@@ -94,7 +94,7 @@ class DataFlows {
   void grant(size_t lane);
   SentSegment take_back(size_t lane, uint32_t index);
 
-  const std::span<Lane> lanes_;
+  const std::span<PairLane> lanes_;
   const Domains domains_;
   const std::shared_ptr<RegisteredRanges> ranges_;
   const FlowShape shape_;

@@ -14,8 +14,8 @@ constexpr uint64_t kAnswerNs = 60 * kNanosecondsPerSecond;
 
 }  // namespace
 
-Lane::Lane(size_t number, const LanePath& path, std::shared_ptr<Domain> domain,
-           std::unique_ptr<QueuePair> pair)
+PairLane::PairLane(size_t number, const LanePath& path, std::shared_ptr<Domain> domain,
+                   std::unique_ptr<QueuePair> pair)
     : tag_(uint64_t{number + 1} << kLaneShift),
       path_(path),
       domain_(std::move(domain)),
@@ -23,14 +23,14 @@ Lane::Lane(size_t number, const LanePath& path, std::shared_ptr<Domain> domain,
       pair_(std::move(pair)),
       end_(pair_->end()) {}
 
-Result<Lane> Lane::create(size_t number, const LanePath& path, const Rail& rail,
-                          const QueuePair::PairRoom& room) {
+Result<PairLane> PairLane::create(size_t number, const LanePath& path, const Rail& rail,
+                                  const QueuePair::PairRoom& room) {
   auto pair = QueuePair::create(rail.domain, *rail.completions, room);
   if (!pair.ok()) return pair.status();
-  return Lane(number, path, rail.domain, std::move(pair).value());
+  return PairLane(number, path, rail.domain, std::move(pair).value());
 }
 
-void Lane::send(api::ibv_send_wr& work, LaneWork what) {
+void PairLane::send(api::ibv_send_wr& work, LaneWork what) {
   if (!is_up()) return;
   work.wr_id = tag_ | what.name;
   work.send_flags |= api::kSendSignaled;
@@ -38,7 +38,7 @@ void Lane::send(api::ibv_send_wr& work, LaneWork what) {
   if (const Status status = pair_->send(work); !status.ok()) fail(status);
 }
 
-void Lane::receive(api::ibv_recv_wr& work, uint32_t name) {
+void PairLane::receive(api::ibv_recv_wr& work, uint32_t name) {
   if (!is_up()) return;
   work.wr_id = tag_ | kReceive | name;
   const Status status = pair_->receive(work);
@@ -46,7 +46,7 @@ void Lane::receive(api::ibv_recv_wr& work, uint32_t name) {
   ++receives_;
 }
 
-std::optional<LaneWork> Lane::finish() {
+std::optional<LaneWork> PairLane::finish() {
   if (journal_.empty()) return std::nullopt;
   const LaneWork done = journal_.front();
   journal_.pop_front();
@@ -54,12 +54,12 @@ std::optional<LaneWork> Lane::finish() {
   return done;
 }
 
-void Lane::came_back(bool has_taken) {
+void PairLane::came_back(bool has_taken) {
   if (receives_ > 0) --receives_;
   if (has_taken) ++taken_;
 }
 
-void Lane::fail(const Status& why, LaneFault fault) {
+void PairLane::fail(const Status& why, LaneFault fault) {
   if (!is_up()) return;
   fault_ = fault;
   state_ = LaneState::kFailed;
@@ -68,23 +68,23 @@ void Lane::fail(const Status& why, LaneFault fault) {
   pair_->stop();
 }
 
-bool Lane::may_close(uint64_t now_ns) const {
+bool PairLane::may_close(uint64_t now_ns) const {
   if (state_ != LaneState::kFailed) return false;
   return receives_ == 0 || adapter_->is_dead() || now_ns - failed_ns_ > kDrainNs;
 }
 
-void Lane::close(uint64_t now_ns) {
+void PairLane::close(uint64_t now_ns) {
   closed_ns_ = now_ns;
   if (is_up()) why_ = Status::remote_error("the link has ended");
   state_ = LaneState::kClosed;
   pair_.reset();
 }
 
-bool Lane::is_overdue(uint64_t now_ns) const {
+bool PairLane::is_overdue(uint64_t now_ns) const {
   return is_closed() && !settled_ && now_ns - closed_ns_ > kAnswerNs;
 }
 
-Result<LaneRest> Lane::settle(uint64_t peer_taken) {
+Result<LaneRest> PairLane::settle(uint64_t peer_taken) {
   settled_ = true;
   if (peer_taken < arrived_) {
     return Status::remote_error("its card has lost what it had acknowledged");

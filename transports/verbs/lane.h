@@ -44,7 +44,7 @@ struct LaneRest {
   std::vector<LaneWork> lost;
 };
 
-class Lane {
+class PairLane {
  public:
   /// The ports between which it runs, by their numbers among those of each end.
   struct LanePath {
@@ -53,8 +53,8 @@ class Lane {
     bool operator==(const LanePath&) const = default;
   };
 
-  static Result<Lane> create(size_t number, const LanePath& path, const Rail& rail,
-                             const QueuePair::PairRoom& room);
+  static Result<PairLane> create(size_t number, const LanePath& path, const Rail& rail,
+                                 const QueuePair::PairRoom& room);
 
   const LanePath& path() const { return path_; }
   Adapter& adapter() const { return *adapter_; }
@@ -104,8 +104,8 @@ class Lane {
   static constexpr int kLaneShift = 48;
   static constexpr uint64_t kReceive = uint64_t{1} << 40;
 
-  Lane(size_t number, const LanePath& path, std::shared_ptr<Domain> domain,
-       std::unique_ptr<QueuePair> pair);
+  PairLane(size_t number, const LanePath& path, std::shared_ptr<Domain> domain,
+           std::unique_ptr<QueuePair> pair);
 
   uint64_t tag_;
   LanePath path_;

@@ -20,8 +20,8 @@ constexpr uint32_t kLookEvery = 16;   // empty polls: a look costs a system call
 constexpr int kMostBatches = 8;       // of one poll, so that other links get their turn
 constexpr size_t kLeastControls = 2;  // one carries frames, and the other one stands by
 
-bool any_up(std::span<const Lane> lanes) {
-  return std::any_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.is_up(); });
+bool any_up(std::span<const PairLane> lanes) {
+  return std::any_of(lanes.begin(), lanes.end(), [](const PairLane& lane) { return lane.is_up(); });
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Status VerbsPipe::meet(const FlowShape& wish, const Patience& patience) {
   }
   if (Status status = make_lanes(theirs, larger_of(wish, theirs.wish)); !status.ok()) return status;
   std::vector<QueuePairEnd> ends;
-  for (const Lane& lane : lanes_) ends.push_back(lane.end());
+  for (const PairLane& lane : lanes_) ends.push_back(lane.end());
   if (Status status = send_pairs(socket, ends, patience); !status.ok()) return status;
   const auto peers = receive_pairs(socket, lanes_.size(), patience);
   if (!peers.ok()) return peers.status();
@@ -83,14 +83,14 @@ Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
   const size_t ports = std::max(here, there);
   controls_ = std::max(kLeastControls, ports);
   const size_t data = std::max<size_t>(shape.pairs, ports);
-  std::vector<Lane::LanePath> paths;
+  std::vector<PairLane::LanePath> paths;
   for (size_t i = 0; i < controls_; ++i) paths.push_back({i % here, i % there});
   for (size_t i = 0; i < data; ++i) paths.push_back({i % here, i % there});
   if (Status status = make_rails(paths, shape); !status.ok()) return status;
   lanes_.reserve(paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     const auto room = i < controls_ ? ControlLanes::room() : DataFlows::room(shape);
-    auto lane = Lane::create(i, paths[i], rails_[paths[i].here], room);
+    auto lane = PairLane::create(i, paths[i], rails_[paths[i].here], room);
     if (!lane.ok()) return lane.status();
     lanes_.push_back(std::move(lane).value());
   }
@@ -102,7 +102,7 @@ Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
   return {};
 }
 
-Status VerbsPipe::make_rails(const std::vector<Lane::LanePath>& paths, const FlowShape& shape) {
+Status VerbsPipe::make_rails(const std::vector<PairLane::LanePath>& paths, const FlowShape& shape) {
   for (size_t rail = 0; rail < ground_.domains.size(); ++rail) {
     uint32_t entries = 0;
     for (size_t i = 0; i < paths.size(); ++i) {
@@ -181,7 +181,7 @@ Status VerbsPipe::look_around(PipeEvents& events) {
     if (Status status = data_->pump(); !status.ok()) return status;
   }
   if (!looks) return {};
-  for (Lane& lane : lanes_) {
+  for (PairLane& lane : lanes_) {
     const Adapter& adapter = lane.adapter();
     if (adapter.is_dead()) lane.fail(Status::system_error(adapter.trouble()));
   }
@@ -203,11 +203,11 @@ Result<bool> VerbsPipe::take_some(PipeEvents& events) {
 }
 
 Status VerbsPipe::complete(const api::ibv_wc& found, PipeEvents& events) {
-  const size_t number = Lane::number_of(found);
+  const size_t number = PairLane::number_of(found);
   if (number >= lanes_.size() || lanes_[number].is_closed()) return {};
-  Lane& lane = lanes_[number];
+  PairLane& lane = lanes_[number];
   const bool is_done = found.status == api::kDone;
-  if (Lane::is_receive(found)) {
+  if (PairLane::is_receive(found)) {
     lane.came_back(is_done);
     if (is_done) return receive(found, events);
   }
@@ -222,7 +222,7 @@ Status VerbsPipe::complete(const api::ibv_wc& found, PipeEvents& events) {
   }
   const std::optional<LaneWork> work = lane.finish();
   if (!work) return {};  // nobody waits for it any more
-  if (work->name != Lane::name_of(found)) {
+  if (work->name != PairLane::name_of(found)) {
     return Status::internal_error("sends of one queue pair have ended out of order");
   }
   if (number < controls_) {
@@ -234,7 +234,7 @@ Status VerbsPipe::complete(const api::ibv_wc& found, PipeEvents& events) {
 }
 
 Status VerbsPipe::receive(const api::ibv_wc& found, PipeEvents& events) {
-  const size_t number = Lane::number_of(found);
+  const size_t number = PairLane::number_of(found);
   if (number >= controls_) return data_->receive(number - controls_, found, events);
   const Result<bool> is_last = control_->receive(found, events);
   if (!is_last.ok()) return is_last.status();
@@ -250,7 +250,7 @@ Status VerbsPipe::hear() {
     if (!heard.ok()) return heard.status();
     if (!heard.value()) return {};
     const ClosedLane& closed = *heard.value();
-    Lane& lane = lanes_[closed.lane];
+    PairLane& lane = lanes_[closed.lane];
     closed_there_[closed.lane] = closed;
     lane.fail(Status::remote_error("the peer's end of a queue pair on RDMA port " +
                                    lane.adapter().port().text() + " has failed"),
@@ -259,7 +259,7 @@ Status VerbsPipe::hear() {
 }
 
 Status VerbsPipe::go_on_without(PipeEvents& events) {
-  const bool all_well = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+  const bool all_well = std::all_of(lanes_.begin(), lanes_.end(), [](const PairLane& lane) {
     return lane.is_up() || lane.is_settled();
   });
   if (all_well || ended_ || peer_ended_ || !broken_.ok()) return {};
@@ -268,7 +268,7 @@ Status VerbsPipe::go_on_without(PipeEvents& events) {
   if (Status status = hear(); !status.ok()) return status;
   const uint64_t now_ns = monotonic_ns();
   for (size_t number = 0; number < lanes_.size(); ++number) {
-    Lane& lane = lanes_[number];
+    PairLane& lane = lanes_[number];
     if (lane.may_close(now_ns)) {
       lane.close(now_ns);
       if (number < controls_) control_->move_receives(number);
@@ -290,12 +290,12 @@ Status VerbsPipe::go_on_without(PipeEvents& events) {
 // Where the card had no answer from a peer that knew of no error, nothing passes between the two
 // ports.
 Status VerbsPipe::settle(size_t number, PipeEvents& events) {
-  Lane& lane = lanes_[number];
+  PairLane& lane = lanes_[number];
   const ClosedLane& there = *closed_there_[number];
   const Result<LaneRest> rest = lane.settle(there.taken);
   if (!rest.ok()) return rest.status();
   if (lane.fault() == LaneFault::kSilence && there.fault != LaneFault::kError) {
-    for (Lane& other : lanes_) {
+    for (PairLane& other : lanes_) {
       if (other.path() == lane.path()) other.fail(lane.why(), LaneFault::kSilence);
     }
   }
@@ -308,8 +308,8 @@ Status VerbsPipe::settle(size_t number, PipeEvents& events) {
 }
 
 Status VerbsPipe::check_what_is_left() const {
-  const std::span<const Lane> all(lanes_);
-  for (const std::span<const Lane> kind : {all.first(controls_), all.subspan(controls_)}) {
+  const std::span<const PairLane> all(lanes_);
+  for (const std::span<const PairLane> kind : {all.first(controls_), all.subspan(controls_)}) {
     if (any_up(kind)) continue;
     std::string text(kind.front().why().message());
     if (rails_.size() > 1) text += "; no other of its ports is left";
@@ -318,7 +318,7 @@ Status VerbsPipe::check_what_is_left() const {
   return {};
 }
 
-Status VerbsPipe::explain(const Lane& lane, const api::ibv_wc& found) const {
+Status VerbsPipe::explain(const PairLane& lane, const api::ibv_wc& found) const {
   const Adapter& adapter = lane.adapter();
   std::string text = "RDMA port " + adapter.port().text() +
                      " says: " + adapter.functions().ibv_wc_status_str(found.status) + " (status " +
@@ -344,9 +344,9 @@ void VerbsPipe::end() {
   if (std::exchange(ended_, true)) return;
   if (broken_.ok()) control_->say_last_word();
   data_->stop();
-  for (Lane& lane : data_lanes()) lane.close(0);
+  for (PairLane& lane : data_lanes()) lane.close(0);
   if (broken_.ok()) return;
-  for (Lane& lane : lanes_) lane.fail(broken_);
+  for (PairLane& lane : lanes_) lane.fail(broken_);
   socket_.end();  // the peer's card may not notice
 }
 

@@ -70,9 +70,9 @@ class VerbsPipe final : public transport::stream::MessagePipe {
 
   Status meet(const FlowShape& wish, const Patience& patience);
   Status make_lanes(const PortsHello& theirs, const FlowShape& shape);
-  Status make_rails(const std::vector<Lane::LanePath>& paths, const FlowShape& shape);
+  Status make_rails(const std::vector<PairLane::LanePath>& paths, const FlowShape& shape);
   Status watch();
-  std::span<Lane> data_lanes() { return std::span(lanes_).subspan(controls_); }
+  std::span<PairLane> data_lanes() { return std::span(lanes_).subspan(controls_); }
 
   Result<bool> take_some(transport::stream::PipeEvents& events);
   Status complete(const api::ibv_wc& found, transport::stream::PipeEvents& events);
@@ -83,7 +83,7 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   Status go_on_without(transport::stream::PipeEvents& events);
   Status settle(size_t number, transport::stream::PipeEvents& events);
   Status check_what_is_left() const;
-  Status explain(const Lane& lane, const api::ibv_wc& found) const;
+  Status explain(const PairLane& lane, const api::ibv_wc& found) const;
   void break_off(Status status);
 
   const PipeGround ground_;
@@ -91,7 +91,7 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   tcp::PeerSocket socket_;
   std::unique_ptr<PollSet> set_;
   std::vector<Rail> rails_;
-  std::vector<Lane> lanes_;  // those for frames first
+  std::vector<PairLane> lanes_;  // those for frames first
   size_t controls_ = 0;
   std::unique_ptr<ControlLanes> control_;
   std::unique_ptr<DataFlows> data_;
