@@ -189,7 +189,7 @@ void Communicator::begin_among_others(int priority) {
 
 void Communicator::end_among_others() {
   executor_->state().give_way(false);
-  executor_->state().prioritize(class_of(options().priority));
+  executor_->state().prioritize(class_of(collectives_->planner().options().priority));
 }
 
 void Communicator::set_options(const CallOptions& options) {
@@ -240,7 +240,7 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   gather.send = send.data();
   gather.recv = recv.data();
   Extras extras;  // not the algorithm that the user's calls are to take: it may have no such form
-  extras.options = this->options();
+  extras.options = collectives_->planner().options();
   extras.options->algorithm.clear();
   if (timeout_ns > 0) extras.options->timeout_ns = timeout_ns;
   gather.extras = &extras;

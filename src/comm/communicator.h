@@ -72,12 +72,8 @@ class Communicator final {
   void begin_among_others(int priority);
   void end_among_others();
 
-  /// For calls that bring none of their own.
+  /// For calls that bring none of their own (Planner::options_of).
   void set_options(const CallOptions& options);
-  const CallOptions& options() const { return collectives_->planner().options(); }
-  const CallOptions& options_of(const Extras* extras) const {
-    return collectives_->planner().options_of(extras);
-  }
   /// Those in force where these are asked for. An error: no collective has such an algorithm.
   Result<CallOptions> accept(const CallOptions& asked) const;
 

@@ -3,7 +3,7 @@
 namespace tutti::operation {
 
 void Operation::keep_options() {
-  if (!extras_.options) extras_.options = communicator_->options();
+  if (!extras_.options) extras_.options = communicator_->collectives().planner().options();
 }
 
 bool Operation::can_join(const Operation&) const { return false; }

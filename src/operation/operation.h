@@ -53,7 +53,9 @@ class Operation {
 
   comm::Communicator& communicator() const { return *communicator_; }
   /// In force for it: its own, or the communicator's.
-  const comm::CallOptions& options() const { return communicator_->options_of(&extras_); }
+  const comm::CallOptions& options() const {
+    return communicator_->collectives().planner().options_of(&extras_);
+  }
   /// Options that the communicator gets from now on are for later calls.
   void keep_options();
 
