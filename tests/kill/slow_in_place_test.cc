@@ -1,4 +1,5 @@
-// Edits in place under faults drawn from seeds: 60 of each scenario on each network.
+// Edits in place under faults drawn from seeds: 20 of each scenario on each network
+// (tests/kill/in_place_main.cc takes any others).
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -10,9 +11,9 @@ namespace {
 
 class SlowEditsInPlace : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-TEST_P(SlowEditsInPlace, KeepWhatIsRightUnderSixtySeeds) {
+TEST_P(SlowEditsInPlace, KeepWhatIsRightUnderTwentySeeds) {
   const auto [scenario, network] = GetParam();
-  constexpr int kFirst = 1000, kRuns = 60;
+  constexpr int kFirst = 1000, kRuns = 20;
   for (int seed = kFirst; seed < kFirst + kRuns; ++seed) {
     const auto outcome = testing_support::run_program(
         "in_place", {"--scenario", scenario, "--network", network, "--seed", std::to_string(seed)},
