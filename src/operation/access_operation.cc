@@ -2,28 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "src/operation/question.h"
+
 namespace tutti::operation {
 
 using Kind = comm::Access::Kind;
-
-std::vector<std::string> AccessOperation::names() {
-  std::vector<std::string> all;
-  for (int kind = 0; kind < comm::kAccessKinds; ++kind) {
-    all.emplace_back(comm::name_of(static_cast<Kind>(kind)));
-  }
-  return all;
-}
-
-std::string AccessOperation::answer(const Question& question) {
-  comm::Access access;
-  while (question.call != comm::name_of(access.kind)) {
-    access.kind = static_cast<Kind>((static_cast<int>(access.kind) + 1) % comm::kAccessKinds);
-  }
-  access.peer = question.next_rank();
-  const bool moves = access.kind == Kind::kPut || access.kind == Kind::kGet;
-  access.bytes = moves ? question.bytes() : 0;
-  return AccessOperation(*question.communicator, access).explain();
-}
 
 GroupPhase AccessOperation::phase(Runner) const {
   return access_.kind == Kind::kWaitSignal ? GroupPhase::kWait : GroupPhase::kAccess;
@@ -75,4 +58,26 @@ plan::Progress AccessOperation::advance() { return communicator().accesses().adv
 
 Status AccessOperation::outcome() const { return communicator().accesses().outcome(); }
 
+namespace calls::access {
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (int kind = 0; kind < comm::kAccessKinds; ++kind) {
+    all.emplace_back(comm::name_of(static_cast<Kind>(kind)));
+  }
+  return all;
+}
+
+std::string answer(const Question& question) {
+  comm::Access access;
+  while (question.call != comm::name_of(access.kind)) {
+    access.kind = static_cast<Kind>((static_cast<int>(access.kind) + 1) % comm::kAccessKinds);
+  }
+  access.peer = question.next_rank();
+  const bool moves = access.kind == Kind::kPut || access.kind == Kind::kGet;
+  access.bytes = moves ? question.bytes() : 0;
+  return AccessOperation(*question.communicator, access).explain();
+}
+
+}  // namespace calls::access
 }  // namespace tutti::operation

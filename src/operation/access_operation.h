@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/operation/operation.h"
-#include "src/operation/question.h"
 
 namespace tutti::operation {
 
@@ -15,9 +14,6 @@ class AccessOperation final : public OperationOf<AccessOperation> {
  public:
   AccessOperation(comm::Communicator& communicator, const comm::Access& access)
       : OperationOf(communicator, nullptr), access_(access) {}
-
-  static std::vector<std::string> names();
-  static std::string answer(const Question& question);
 
   std::string name() const override { return comm::name_of(access_.kind); }
   GroupPhase phase(Runner) const override;

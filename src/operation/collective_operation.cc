@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/operation/question.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::operation {
@@ -43,44 +44,6 @@ CollectiveOperation::CollectiveOperation(comm::Communicator& communicator,
                                          const comm::Request& request)
     : OperationOf(communicator, request.extras), request_(request) {
   if (request.counts != nullptr) counts_ = comm::KeptCounts(*request.counts);
-}
-
-std::vector<std::string> CollectiveOperation::names() {
-  std::vector<std::string> all, with_counts;
-  for (int i = 0; i < schedule::kCollectives; ++i) {
-    const auto collective = static_cast<schedule::Collective>(i);
-    all.emplace_back(schedule::name_of(collective));
-    const std::string_view name = comm::vector_name_of(collective);
-    if (!name.empty()) with_counts.emplace_back(name);
-  }
-  all.insert(all.end(), with_counts.begin(), with_counts.end());
-  return all;
-}
-
-std::string CollectiveOperation::answer(const Question& question) {
-  comm::Communicator& communicator = *question.communicator;
-  comm::Request request;
-  request.type = question.type;
-  request.count = question.count;
-  // Addresses nobody follows: neither in place nor registered.
-  static constexpr char kSend = 0, kRecv = 0;
-  request.send = &kSend;
-  request.recv = const_cast<char*>(&kRecv);
-  // A v-collective's choice depends on the longest share only, so that all are equal is no matter.
-  const std::vector<uint64_t> shares(static_cast<size_t>(communicator.ranks()), question.count);
-  comm::CountView view{.ranks = static_cast<uint32_t>(shares.size())};
-  for (int i = 0; i < schedule::kCollectives; ++i) {
-    const auto collective = static_cast<schedule::Collective>(i);
-    const bool has_counts = question.call == comm::vector_name_of(collective);
-    if (!has_counts && question.call != schedule::name_of(collective)) continue;
-    request.collective = collective;
-    if (!has_counts) continue;
-    const schedule::Traits& traits = schedule::traits_of(collective);
-    if (traits.input.parts) view.send_counts = shares.data();
-    if (traits.output.parts) view.recv_counts = shares.data();
-    request.counts = &view;
-  }
-  return CollectiveOperation(communicator, request).explain();
 }
 
 comm::Request CollectiveOperation::request() const {
@@ -190,4 +153,46 @@ Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::Stream
   return StreamWork(std::move(call).value());
 }
 
+namespace calls::collective {
+
+// Plain ones, then those with count vectors.
+std::vector<std::string> names() {
+  std::vector<std::string> all, with_counts;
+  for (int i = 0; i < schedule::kCollectives; ++i) {
+    const auto collective = static_cast<schedule::Collective>(i);
+    all.emplace_back(schedule::name_of(collective));
+    const std::string_view name = comm::vector_name_of(collective);
+    if (!name.empty()) with_counts.emplace_back(name);
+  }
+  all.insert(all.end(), with_counts.begin(), with_counts.end());
+  return all;
+}
+
+std::string answer(const Question& question) {
+  comm::Communicator& communicator = *question.communicator;
+  comm::Request request;
+  request.type = question.type;
+  request.count = question.count;
+  // Addresses nobody follows: neither in place nor registered.
+  static constexpr char kSend = 0, kRecv = 0;
+  request.send = &kSend;
+  request.recv = const_cast<char*>(&kRecv);
+  // A v-collective's choice depends on the longest share only, so that all are equal is no matter.
+  const std::vector<uint64_t> shares(static_cast<size_t>(communicator.ranks()), question.count);
+  comm::CountView view{.ranks = static_cast<uint32_t>(shares.size())};
+  for (int i = 0; i < schedule::kCollectives; ++i) {
+    const auto collective = static_cast<schedule::Collective>(i);
+    const bool has_counts = question.call == comm::vector_name_of(collective);
+    if (!has_counts && question.call != schedule::name_of(collective)) continue;
+    request.collective = collective;
+    if (!has_counts) continue;
+    const schedule::Traits& traits = schedule::traits_of(collective);
+    if (traits.input.parts) view.send_counts = shares.data();
+    if (traits.output.parts) view.recv_counts = shares.data();
+    request.counts = &view;
+  }
+  return CollectiveOperation(communicator, request).explain();
+}
+
+}  // namespace calls::collective
 }  // namespace tutti::operation

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/operation/operation.h"
-#include "src/operation/question.h"
 
 namespace tutti::operation {
 
@@ -15,10 +14,6 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
  public:
   /// All that the request points to, but the buffers, is copied.
   CollectiveOperation(comm::Communicator& communicator, const comm::Request& request);
-
-  /// Plain ones, then those with count vectors.
-  static std::vector<std::string> names();
-  static std::string answer(const Question& question);
 
   std::string name() const override { return comm::name_of(request_); }
   GroupPhase phase(Runner) const override { return GroupPhase::kCollective; }

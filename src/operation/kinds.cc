@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
-#include "src/operation/access_operation.h"
-#include "src/operation/collective_operation.h"
-#include "src/operation/transfer_operation.h"
+// Declared here, so that kinds.inc is the only line a kind needs.
+#define TUTTI_KIND_OF_CALLS(name)               \
+  namespace tutti::operation::calls::name {     \
+  std::vector<std::string> names();             \
+  std::string answer(const Question& question); \
+  }
+#include "src/operation/kinds.inc"
+#undef TUTTI_KIND_OF_CALLS
 
 namespace tutti::operation {
 namespace {
@@ -15,11 +20,11 @@ struct KindOfCalls {
   std::string (*answer)(const Question& question);
 };
 
+#define TUTTI_KIND_OF_CALLS(name) {&calls::name::names, &calls::name::answer},
 constexpr KindOfCalls kKinds[] = {
-    {&CollectiveOperation::names, &CollectiveOperation::answer},
-    {&TransferOperation::names, &TransferOperation::answer},
-    {&AccessOperation::names, &AccessOperation::answer},
+#include "src/operation/kinds.inc"
 };
+#undef TUTTI_KIND_OF_CALLS
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Every kind of operation, by the names of its calls. A new kind is a row of the table in kinds.cc,
-// which says how its calls are named and what one of them would do.
+// Every kind of operation, by the names of its calls. A new kind is a line of kinds.inc and
+// two functions, which say how its calls are named and what one of them would do.
 //
 // Threads: explain(): as the communicator's calls. Errors: kInvalidArgument for a name that no kind
 // has, with all that there are.

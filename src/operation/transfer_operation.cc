@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/comm/device_calls.h"
+#include "src/operation/question.h"
 
 namespace tutti::operation {
 
@@ -15,15 +16,6 @@ TransferOperation::TransferOperation(comm::Communicator& communicator,
                                      std::vector<exec::Transfer> transfers,
                                      const comm::Extras* extras)
     : OperationOf(communicator, extras), transfers_(std::move(transfers)) {}
-
-std::string TransferOperation::answer(const Question& question) {
-  exec::Transfer transfer;
-  transfer.peer = question.next_rank();
-  transfer.is_send = question.call == "send";
-  transfer.bytes = question.bytes();
-  transfer.type = question.type;
-  return TransferOperation(*question.communicator, transfer, nullptr).explain();
-}
 
 std::span<const exec::Transfer> TransferOperation::transfers() const {
   if (const auto* single = std::get_if<exec::Transfer>(&transfers_)) return {single, 1};
@@ -146,4 +138,18 @@ Result<StreamWork> TransferOperation::stream_work(std::span<const exec::StreamPl
   return StreamWork(std::move(call));
 }
 
+namespace calls::transfer {
+
+std::vector<std::string> names() { return {"send", "recv"}; }
+
+std::string answer(const Question& question) {
+  exec::Transfer transfer;
+  transfer.peer = question.next_rank();
+  transfer.is_send = question.call == "send";
+  transfer.bytes = question.bytes();
+  transfer.type = question.type;
+  return TransferOperation(*question.communicator, transfer, nullptr).explain();
+}
+
+}  // namespace calls::transfer
 }  // namespace tutti::operation

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/operation/operation.h"
-#include "src/operation/question.h"
 
 namespace tutti::operation {
 
@@ -21,9 +20,6 @@ class TransferOperation final : public OperationOf<TransferOperation> {
   /// Several.
   TransferOperation(comm::Communicator& communicator, std::vector<exec::Transfer> transfers,
                     const comm::Extras* extras);
-
-  static std::vector<std::string> names() { return {"send", "recv"}; }
-  static std::string answer(const Question& question);
 
   std::string name() const override { return "send and receive"; }
   GroupPhase phase(Runner runner) const override;
