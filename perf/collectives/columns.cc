@@ -14,6 +14,11 @@ std::string wrong_text(const Cell& cell) {
   return cell.checked ? std::to_string(cell.wrong_elements()) : "N/A";
 }
 
+/// Of calls that NCCL has not.
+std::string beside(const Cell& cell, double number) {
+  return cell.nccl_us > 0 ? time_text(number) : "N/A";
+}
+
 }  // namespace
 
 std::string fitted(double number, int width, int digits) {
@@ -53,6 +58,12 @@ std::vector<CellColumn> cell_columns(const ReportOptions& report) {
   columns.push_back({"busbw", "(GB/s)", kRateWidth,
                      [](const Cell& cell) { return fitted(cell.bus_bandwidth, kRateWidth, 2); }});
   columns.push_back({"#wrong", "", kRateWidth, wrong_text});
+  if (report.beside_nccl) {
+    columns.push_back(
+        {"nccl", "(us)", kTimeWidth, [](const Cell& cell) { return beside(cell, cell.nccl_us); }});
+    columns.push_back({"by", "(tutti)", kTimeWidth,
+                       [](const Cell& cell) { return beside(cell, cell.nccl_ratio); }});
+  }
   const auto add_time = [&](const char* name, std::string (*text)(const Cell&)) {
     columns.push_back({name, "(us)", kTimeWidth, text});
   };

@@ -34,6 +34,11 @@ def on_device(collective, *arguments, **variables):
     return run(collective, "--device", "cuda", "-n", "3", *arguments, **variables)
 
 
+def beside_nccl(collective, *arguments, **variables):
+    stand_in = str(BUILD / "lib" / "software_nccl" / "libnccl.so.2")
+    return on_device(collective, "--vs", "nccl", "--rounds", "3", *arguments, **{"TUTTI_NCCL": stand_in, **variables})
+
+
 class OnDevice(unittest.TestCase):
     def test_every_collective_is_right_and_timed_by_the_device_too(self):
         for collective in ALL:
@@ -55,6 +60,40 @@ class OnDevice(unittest.TestCase):
             done = on_device("all_gather", "-b", "1K", "--engine", engine, "--plant-fault", "1:3")
             self.assertEqual(done.returncode, RESULT, done.stdout + done.stderr)
             self.assertIn("wrong data", done.stderr)
+
+    def test_nccl_is_timed_in_turns_in_the_same_processes(self):
+        for collective in ("all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "all_to_all"):
+            done = beside_nccl(collective, "-b", "1K", "-e", "40K", "-f", "40", "--ranks", "2")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, "nccl +by")
+            rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+            for row in filter(None, rows):
+                self.assertGreater(float(row[10]), 0, row)  # behind #wrong
+                self.assertGreater(float(row[11]), 0, row)
+        self.assertNotIn("no effect", done.stderr)
+
+    def test_a_call_that_nccl_has_not_has_no_time_of_it(self):
+        done = beside_nccl("all_reduce", "-b", "1K", "-o", "band", "-d", "int32")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("N/A", done.stdout)
+
+    def test_nccl_that_cannot_be_had_is_an_error_with_the_reason(self):
+        for variables, why in (({"TUTTI_NCCL": "/nowhere.so"}, "rank 0: .*/nowhere.so"),
+                               ({"SOFTNCCL_VERSION": "21700"}, "rank 0: .*too old"),
+                               ({"SOFTNCCL_CONFIG_RESULT": "4"}, "rank 0: .*configuration is refused"),
+                               ({"SOFTNCCL_INIT_RESULT": "1", "SOFTNCCL_RANK": "1"}, "rank 1: .*out of memory")):
+            done = beside_nccl("all_reduce", "-b", "1K", "--ranks", "2", "-c", "0", **variables)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertRegex(done.stderr, why)
+
+    def test_nccl_takes_its_time_to_be_made(self):
+        done = beside_nccl("all_reduce", "-b", "1K", "--ranks", "2", SOFTNCCL_INIT_MS="1500", SOFTNCCL_RANK="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_nccl_is_no_peer_of_calls_on_the_host(self):
+        done = run("all_reduce", "--vs", "nccl")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--vs nccl is for --device cuda", done.stderr)
 
     def test_an_engine_that_cannot_be_had_is_an_error(self):
         done = on_device("all_reduce", "-b", "1K", "--engine", "copy_engine")

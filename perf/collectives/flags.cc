@@ -48,6 +48,14 @@ int root_of(const std::string& text) {
   return static_cast<int>(whole_number(text, 0, kMaxRanks - 1));
 }
 
+void take_peer(const std::string& peer, Draft& draft) {
+  if (peer == "nccl") {
+    draft.options.report.beside_nccl = true;
+  } else {
+    draft.options.versus.peers.push_back(peer);
+  }
+}
+
 PlantedFault fault_of(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos) refuse(text, "RANK:ELEMENT");
@@ -213,8 +221,8 @@ constexpr Flag kFlags[] = {
     // ---- comparison
     {"--vs", "PEER,...", "",
      "interleaved with ompi, ompi-nocma, ompi-ucx, mpich; each with plain and with tuned malloc, "
-     "or one as ompi:plain, ompi:tuned",
-     kPeers, kOwn, [](Text text, Draft& d) { d.options.versus.peers.push_back(text); }},
+     "or one as ompi:plain, ompi:tuned; with --device cuda, nccl: in the same processes",
+     kPeers, kOwn, take_peer},
     {"--rounds", "N", "9", "rounds", kPeers, kOwn,
      [](Text text, Draft& d) { d.options.versus.rounds = whole_number(text, 1); }},
     {"--round-ms", "MS", "2", "least duration of a round; -n is not used", kPeers, kOwn,
@@ -265,6 +273,8 @@ bool Flag::only_without_vs() const {
   const std::string_view own = names;
   return std::string_view(group) == kLoop && !own.starts_with("--fresh") && !own.starts_with("-T");
 }
+
+bool Flag::counts_rounds() const { return std::string_view(names) == "--rounds"; }
 
 bool Flag::only_with_vs() const {
   return std::string_view(group) == kPeers && std::string_view(names) != "--vs";

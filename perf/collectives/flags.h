@@ -48,6 +48,8 @@ struct Flag {
   bool only_without_vs() const;
   /// Whether only --vs uses the flag.
   bool only_with_vs() const;
+  /// Of --vs, and of nccl there, too.
+  bool counts_rounds() const;
 
   Argument argument() const { return {names, value, meaning, standard, group}; }
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "perf/collectives/error.h"
 #include "perf/collectives/resident.h"
+#include "src/base/config.h"
 
 namespace tutti::perf {
 namespace {
@@ -28,7 +30,11 @@ Measurement::Measurement(const RankContext& context, const Subgroup& group,
       communicator_(context, group, options.communicator),
       resident_with_communicator_(resident_bytes()),
       workload_(communicator_, options),
-      resident_with_buffers_(resident_bytes()) {}
+      resident_with_buffers_(resident_bytes()) {
+  if (!options.report.beside_nccl) return;
+  const Result<Config> config = Config::from_environment(process_environment());
+  nccl_.emplace(context, group, communicator_, config.ok() ? config.value().nccl_library : "");
+}
 
 size_t Measurement::warm_up(const std::vector<Case>& cases) {
   if (options_.warmup == 0 || cases.empty()) return 0;
@@ -195,6 +201,49 @@ double Measurement::over_ranks(double own_us) const {
   return all[0];
 }
 
+// NCCL's call must do what Tutti's does, or its time says nothing.
+void Measurement::check_nccl(const PreparedCase& one, const Operation& operation) {
+  workload_.refill(one, 0);
+  context_.board.barrier();
+  nccl_->enqueue(operation, workload_.send(one, 0), workload_.recv(one, 0));
+  nccl_->synchronize();
+  if (first_finding(context_, workload_.check(one, 0))) {
+    throw PerfError("--vs nccl: NCCL's result of " +
+                        std::string(traits_of(options_.collective).name) + " is wrong",
+                    kExitResult);
+  }
+}
+
+/// Collective. Rounds of both in turns, each first in every other one.
+void Measurement::take_turns(const PreparedCase& one, const Operation& operation, Cell& cell) {
+  if (!nccl_ || !nccl_->has(operation, one.in_place)) return;
+  if (options_.checks > 0) check_nccl(one, operation);
+  const LoopShape loop{.iterations = cell.iterations};
+  const auto slowest = [&](double own_us) { return context_.board.max(context_.rank, own_us); };
+  const auto ours = [&] {
+    const auto call = [&](size_t i) {
+      communicator_.check(
+          enqueue(operation, workload_.send(one, i), workload_.recv(one, i), communicator_),
+          "a call beside NCCL");
+    };
+    return slowest(timed_loop(context_, loop, call, [&] { communicator_.synchronize(); }).us);
+  };
+  const auto theirs = [&] {
+    const auto call = [&](size_t i) {
+      nccl_->enqueue(operation, workload_.send(one, i), workload_.recv(one, i));
+    };
+    return slowest(timed_loop(context_, loop, call, [&] { nccl_->synchronize(); }).us);
+  };
+  std::vector<double> own_us, nccl_us;
+  for (size_t round = 0; round < options_.versus.rounds; ++round) {
+    if (round % 2 == 0) own_us.push_back(ours());
+    nccl_us.push_back(theirs());
+    if (round % 2 != 0) own_us.push_back(ours());
+  }
+  cell.nccl_us = summarize(nccl_us).p50;
+  cell.nccl_ratio = cell.nccl_us / std::max(summarize(own_us).p50, 1e-3);
+}
+
 MemoryUse Measurement::memory() const {
   const double now = resident_bytes();
   const auto grown = [&](double from, double to) {
@@ -219,6 +268,7 @@ Cell Measurement::run(const PreparedCase& one) {
   if (communicator_.device() != nullptr) {
     cell.device_us = over_ranks(device_us_ / (calls * static_cast<double>(cell.iterations)));
   }
+  take_turns(one, operation.get(), cell);
   const double elements = algorithm_elements(options_.collective, one.shape, group_.ranks);
   const double bytes = elements * static_cast<double>(one.type.bytes);
   cell.algorithm_bandwidth = bytes / std::max(cell.us, 1e-3) / 1e3;

@@ -8,6 +8,7 @@
 #include "perf/collectives/choice.h"
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/finding.h"
+#include "perf/collectives/nccl_baseline.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/statistics.h"
 #include "perf/collectives/timed_loop.h"
@@ -31,6 +32,8 @@ struct Cell {
   double predicted_us = 0;         // with --predicted: what rank 0 expected of a call
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;        // GB/s
+  double nccl_us = 0;              // with --vs nccl: NCCL's median; 0: it has no such call
+  double nccl_ratio = 0;           // of it to Tutti's, of rounds that took turns
   bool checked = false;            // -c asks for it, and there are elements
   std::optional<Finding> wrong;    // empty although checked: right
   size_t iterations = 0;
@@ -72,6 +75,8 @@ class Measurement {
   LoopTime timed(const PreparedCase& one, const Operation& operation, Cell& cell);
   void begin_on_device();
   void finish();
+  void take_turns(const PreparedCase& one, const Operation& operation, Cell& cell);
+  void check_nccl(const PreparedCase& one, const Operation& operation);
   double predict(const PreparedCase& one, const Operation& operation);
   std::optional<Finding> check(const PreparedCase& one, const Operation& operation);
   double over_ranks(double own_us) const;
@@ -85,6 +90,7 @@ class Measurement {
   double device_us_ = 0;  // that the stream has worked, since it was last set to 0
   bool times_device_ = false;
   const double resident_with_communicator_;
+  std::optional<NcclBaseline> nccl_;  // with --vs nccl
   Workload workload_;
   const double resident_with_buffers_;
 };

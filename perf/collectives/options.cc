@@ -132,6 +132,7 @@ void note_unused(Draft& draft) {
   const bool compares = !draft.options.versus.peers.empty();
   for (const Flag* flag : draft.given) {
     if (compares ? !flag->only_without_vs() : !flag->only_with_vs()) continue;
+    if (draft.options.report.beside_nccl && flag->counts_rounds()) continue;
     draft.options.notes.push_back(std::string(flag->names) + " has no effect " +
                                   (compares ? "with --vs" : "without --vs"));
   }
@@ -139,14 +140,17 @@ void note_unused(Draft& draft) {
 
 void check_device(const PerfOptions& options) {
   if (!options.on_device) {
+    if (options.report.beside_nccl) throw PerfError("--vs nccl is for --device cuda", kExitUsage);
     if (options.communicator.engine == tuttiEngineAuto) return;
     throw PerfError("--engine is for calls on devices: --device cuda", kExitUsage);
   }
   if (!options.registered && !options.communicator.host_stream && options.versus.peers.empty()) {
     return;
   }
-  throw PerfError("--device cuda has memory and streams of its own: not with -R, --stream or --vs",
-                  kExitUsage);
+  throw PerfError(
+      "--device cuda has memory and streams of its own: not with -R, --stream or "
+      "--vs, but of nccl",
+      kExitUsage);
 }
 
 /// Settles the options that follow from several flags together.

@@ -34,6 +34,7 @@ struct ReportOptions {
   bool processor_time = false;
   bool device_time = false;
   bool predicted = false;
+  bool beside_nccl = false;  // NCCL itself is timed in turns with Tutti
   bool timestamps = false;
   bool memory = false;
   bool verbose = false;
