@@ -106,6 +106,7 @@ struct Config {
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t device_ring_bytes = 64 << 20;      // 0: device memory crosses to the host
+  uint64_t mailbox_bytes = 8 << 20;           // of all peers; 0: no kernel waits
   bool peer_access = true;                    // devices copy from each other's memory
   uint32_t most_ctas = 16;                    // blocks of a kernel that folds, up to kMostCtas
   uint32_t least_ctas = 1;                    // wins over the most

@@ -400,6 +400,11 @@ constexpr Setting kSettings[] = {
      "device memory go through the host",
      take_bytes<&Config::device_ring_bytes, 0, uint64_t{4} << 30>,
      [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
+    {"TUTTI_MAILBOX_BYTES", "", "bytes", "0 to 1G: a number of bytes, with K, M or G",
+     "Device memory of each rank of a communicator on devices for the messages of calls that one "
+     "kernel runs by itself; 0: none, and no kernel waits for another one",
+     take_bytes<&Config::mailbox_bytes, 0, uint64_t{1} << 30>,
+     [](const Config& c) { return show_bytes(c.mailbox_bytes); }},
     {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at most so many thread blocks, of which a "
      "multiprocessor holds one or more; short calls have fewer; where nobody says so, twice as "

@@ -46,6 +46,9 @@ uint32_t signature_with(uint32_t signature, EngineWish engine) {
   return signature ^ static_cast<uint32_t>(engine) * kSpread;
 }
 
+/// In the signatures of calls that one kernel runs.
+constexpr uint32_t kFusedMark = 0x5bd1e994u;  // even, as above
+
 /// Of a call whose ranks know no more of it in common.
 uint32_t signature_of(const diagnosis::DescribedCall& call) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
@@ -238,7 +241,11 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
                          std::unique_ptr<CallRecorder> recorder, const DeviceSurroundings& around,
                          int self)
-    : calls_(std::move(recorder)), rank_(std::move(rank)), places_(around.places), self_(self) {}
+    : calls_(std::move(recorder)),
+      rank_(std::move(rank)),
+      places_(around.places),
+      self_(self),
+      wish_(around.wish) {}
 
 // A user's choice of an algorithm is for the host's lanes.
 void DeviceCalls::plan_with(Planner& planner) {
@@ -254,6 +261,7 @@ void DeviceCalls::plan_with(Planner& planner) {
   engine.calls = calls_.get();
   frame_bytes_ = engine.tuning.frame_bytes;
   plans_ = &planner.add(std::move(engine));
+  kernels_ = std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get());
 }
 
 bool DeviceCalls::may_take(const Request& request) {
@@ -264,6 +272,7 @@ bool DeviceCalls::may_take(const Request& request) {
 Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
+  if (kernels_->objection(request, engine).ok()) return {};
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
   if (has_private_counts(request)) return objection_to_transfers(engine);
   const bool folds = schedule::reduces(request.collective);
@@ -306,19 +315,23 @@ Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_plac
 
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
-  const Result<DirectCall> direct = find_direct(request, in_place, where.capture != 0);
+  const EngineWish engine = plans_->options_of(request.extras).engine;
+  const bool fused = kernels_->objection(request, wish_for(engine)).ok();
+  const Result<DirectCall> direct = fused ? Result<DirectCall>(Status::unsupported("one kernel"))
+                                          : find_direct(request, in_place, where.capture != 0);
   const Result<const Prepared*> prepared =
-      direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
-                  : prepare(request, in_place, {});
+      fused         ? kernels_->prepare(request, in_place)
+      : direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
+                    : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
-  const EngineWish engine = plans_->options_of(request.extras).engine;
   exec::StreamedCall streamed;
   streamed.where = where;
   streamed.plan = &ready.plan;
   streamed.call.send = request.send;
   streamed.call.recv = request.recv;
-  streamed.call.signature = signature_with(ready.signature, engine);
+  streamed.fused = fused;
+  streamed.call.signature = signature_with(ready.signature, engine) ^ (fused ? kFusedMark : 0);
   streamed.call.what = name_of(request);
   streamed.described = ready.described;
   streamed.described.engine = engine;
@@ -398,13 +411,28 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
                                  EngineWish engine) {
   if (const Status why = objection(request, engine); !why.ok()) return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_transfers(transfers_of(request));
+  const Status unfused = kernels_->objection(request, engine);
+  if (unfused.ok()) return explain_kernel(request, in_place);
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
   const bool scales = is_scaled(request);
   return "on device memory: by copy engines, staged, " +
          text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
-         "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings();
+         "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings() +
+         "; by no kernel that waits, since " + std::string(unfused.message());
+}
+
+std::string DeviceCalls::explain_kernel(const Request& request, bool in_place) {
+  const Result<const Prepared*> prepared = kernels_->prepare(request, in_place);
+  if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
+  const plan::Plan& plan = prepared.value()->plan;
+  const exec::DeviceCounts counts = rank_->count_fused(plan);
+  return "on device memory: by one kernel that waits, " + plan.algorithm + ", " +
+         number_of(counts.kernels, "kernel") + " of " +
+         number_of(counts.most_ctas, "thread block") + " (" + std::to_string(counts.pushed_bytes) +
+         " bytes pushed to peers, " + std::to_string(counts.folded_bytes) +
+         " bytes folded); in graphs the same, one node";
 }
 
 // Nobody knows yet where the buffers will lie.

@@ -17,6 +17,7 @@
 
 #include "src/comm/call_recorder.h"
 #include "src/comm/device_places.h"
+#include "src/comm/kernel_calls.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/exec/device.h"
@@ -40,6 +41,7 @@ using WayFinder = std::function<Result<select::DeviceWay>(bool are_apart)>;
 struct DeviceSurroundings {
   const DevicePlaces* places = nullptr;
   WayFinder find_way;
+  EngineWish wish = EngineWish::kAuto;  // the communicator's
 };
 
 class DeviceCalls {
@@ -53,7 +55,8 @@ class DeviceCalls {
                                                    std::unique_ptr<CallRecorder> recorder,
                                                    const DeviceSurroundings& around);
 
-  /// Whether calls of this kind could go from device to device, whatever the ranks.
+  /// Whether calls of this kind could go by streams from device to device, whatever the ranks. Of
+  /// others one kernel may run them.
   static bool may_take(const Request& request);
   const Status& refusal() const { return refusal_; }
   /// `engine`: what the options of the call ask for, or the communicator's wish.
@@ -97,9 +100,11 @@ class DeviceCalls {
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::unique_ptr<CallRecorder> recorder,
               const DeviceSurroundings& around, int self);
   void plan_with(Planner& planner);
+  EngineWish wish_for(EngineWish asked) const { return asked == EngineWish::kAuto ? wish_ : asked; }
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
+  std::string explain_kernel(const Request& request, bool in_place);
   std::string explain_direct(const Request& request, bool in_place);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
   std::string rings() const;
@@ -109,9 +114,11 @@ class DeviceCalls {
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
   std::vector<schedule::Algorithm> algorithms_;  // of which the plans have a view
   EnginePlans* plans_ = nullptr;                 // the planner's; null: refused
+  std::unique_ptr<KernelCalls> kernels_;         // null: refused
   const DevicePlaces* places_ = nullptr;         // null: refused
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
+  EngineWish wish_ = EngineWish::kAuto;
   select::DeviceWay way_ = select::DeviceWay::kDirect;
 };
 

@@ -53,7 +53,9 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
   exec::DeviceRankOptions options = rank_options(*recorder.value());
   Result<std::unique_ptr<DeviceCalls>> opened =
       DeviceCalls::open(device(), std::move(options), planner, std::move(recorder).value(),
-                        {&places_, [this](bool are_apart) { return find_way(are_apart); }});
+                        {.places = &places_,
+                         .find_way = [this](bool are_apart) { return find_way(are_apart); },
+                         .wish = options_.engine});
   if (!opened.ok()) return opened.status();
   calls_ = std::move(opened).value();
   calls_->tell(*options_.env->log, name_of(membership_.rank()));
@@ -70,6 +72,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
   for (const Profile& profile : membership_.profiles()) options.devices.push_back(profile.device);
   options.where = options_.place;
   options.ring_bytes = options_.env->config->device_ring_bytes;
+  options.fused_bytes = options_.env->config->mailbox_bytes;
   options.peer_access = options_.env->config->peer_access;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;

@@ -70,6 +70,7 @@ std::string Membership::settings() const {
          " TUTTI_FRAME_BYTES=" + std::to_string(config.frame_bytes) +
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
          " TUTTI_DEVICE_RING_BYTES=" + std::to_string(config.device_ring_bytes) +
+         " TUTTI_MAILBOX_BYTES=" + std::to_string(config.mailbox_bytes) +
          " TUTTI_ENGINE=" + std::string(engine_name(options_.engine)) +
          " TUTTI_WIRE=" + options_.wire + " TUTTI_SINGLE_COPY_BYTES=" +
          (config.single_copy_bytes ? std::to_string(*config.single_copy_bytes) : "measured") +

@@ -78,6 +78,12 @@ struct RingShape {
   uint64_t scratch_bytes = 0;  // of all lanes together
 };
 
+/// What one kernel needs to run a plan: so many places of so many bytes in a mailbox.
+struct FusedNeed {
+  uint32_t places = 0;
+  uint64_t place_bytes = 0;
+};
+
 /// A call for a stream. `plan` need live only as long as the call of enqueue().
 struct StreamedCall {
   StreamPlace where;
@@ -94,6 +100,7 @@ struct StreamedCall {
   /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
   uint64_t first_copied = 0;
   bool engines_alone = false;  // as DeviceRankOptions's, of this call
+  bool fused = false;          // one kernel runs it, if DeviceRank::fuses() and the plan fits
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };
@@ -147,6 +154,16 @@ class DeviceRank {
   /// Of one move.
   virtual uint32_t most_sources() const = 0;
   virtual DeviceCounts count(std::span<const Transfer> transfers) = 0;
+  /// OK, or why no call is one kernel that waits for the peers' kernels. Equal on all ranks.
+  virtual const Status& fuses() const = 0;
+  /// What one kernel would need, on that rank and with its buffers, to run the plan;
+  /// kUnsupported: it is no such plan, and why.
+  virtual Result<FusedNeed> need_fused(const plan::Plan& plan, int rank,
+                                       const Call& buffers) const = 0;
+  /// Of the room that the kernels of two ranks have for each other's messages.
+  virtual uint64_t mailbox_bytes() const = 0;
+  /// How much the call would put into a stream, or into a graph, as one kernel.
+  virtual DeviceCounts count_fused(const plan::Plan& plan) const = 0;
   /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
   /// on where that is due. Threads: any.
   virtual bool look() = 0;
@@ -165,6 +182,7 @@ struct DeviceRankOptions {
   std::vector<std::string> devices;       // by rank: Device::identity_of
   StreamPlace where;                      // the rank's device
   uint64_t ring_bytes = 0;
+  uint64_t fused_bytes = 0;  // of mailboxes for kernels that wait; 0: there are no such kernels
   bool peer_access = true;  // false: this rank's ring is not for other devices' copies
   uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
   // Copies within a device, too, are for copy engines, which are slower at that.

@@ -39,6 +39,22 @@ LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
           .moved_ns_per_byte = costs.local_us_per_mb * kNsPerByte};
 }
 
+// Half of what crosses are numbers of calls.
+LinkModel kernel_link_of(const DeviceCosts& costs, DeviceWay way) {
+  constexpr double kNsPerUs = 1e3, kNsPerByte = 1e-3, kMessageNs = 50;
+  const double across = way == DeviceWay::kDirect ? 0
+                        : way == DeviceWay::kBus  ? 2 * costs.bus_us_per_mb
+                                                  : 2 * costs.nodes_us_per_mb;
+  return {.latency_ns = costs.line_us * kNsPerUs,
+          .message_ns = kMessageNs,
+          .wire_ns_per_byte = std::max(costs.line_us_per_mb, across) * kNsPerByte};
+}
+
+double kernel_call_ns(const DeviceCosts& costs) {
+  constexpr double kNsPerUs = 1e3;
+  return std::max(costs.kernel_call_us, costs.kernel_us) * kNsPerUs;
+}
+
 namespace {
 
 // Longer calls than were measured leave the caches: from so many bytes on a byte costs what it does

@@ -54,6 +54,9 @@ struct DeviceCosts {
   // between NUMA nodes; a kernel of 16 blocks that reads another device.
   double local_us_per_mb = 0.77, link_us_per_mb = 2.63, bus_us_per_mb = 20, nodes_us_per_mb = 28;
   double fetch_us_per_mb = 3.45;
+  // Of kernels that are a call by themselves: us until a peer has seen what one stores there, and
+  // for 1e6 bytes of messages that a rank gets.
+  double line_us = 1.5, line_us_per_mb = 8;
   bool operator==(const DeviceCosts&) const = default;
 };
 
@@ -93,6 +96,10 @@ LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd
 /// Between streams of devices of a host, each of which copies and folds by itself. A message is a
 /// wait, and a copy of a list or a source of a fold: the calls of the driver are for each step.
 LinkModel link_of(const DeviceCosts& costs, DeviceWay way);
+/// Between kernels that run a call by themselves, each of which stores lines at its peers'; and how
+/// long such a call takes beside its messages.
+LinkModel kernel_link_of(const DeviceCosts& costs, DeviceWay way);
+double kernel_call_ns(const DeviceCosts& costs);
 /// Of a level: what was measured, else what the group says of its network.
 LinkModel link_of(const Model& model, const group::Level& level, const Crowd& crowd);
 

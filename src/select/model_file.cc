@@ -53,7 +53,9 @@ constexpr DeviceField kDevices[] = {{"own_call_us", &DeviceCosts::own_call_us},
                                     {"link_us_per_mb", &DeviceCosts::link_us_per_mb},
                                     {"bus_us_per_mb", &DeviceCosts::bus_us_per_mb},
                                     {"nodes_us_per_mb", &DeviceCosts::nodes_us_per_mb},
-                                    {"fetch_us_per_mb", &DeviceCosts::fetch_us_per_mb}};
+                                    {"fetch_us_per_mb", &DeviceCosts::fetch_us_per_mb},
+                                    {"line_us", &DeviceCosts::line_us},
+                                    {"line_us_per_mb", &DeviceCosts::line_us_per_mb}};
 
 Status refuse(const JsonValue& at, const std::string& why) {
   return Status::invalid_argument("line " + std::to_string(at.line) + ": " + why);

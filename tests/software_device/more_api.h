@@ -48,7 +48,6 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
   X(cuMemcpyHtoD, 3020, (CUdeviceptr, const void*, size_t))                          \
   X(cuMemcpyDtoH, 3020, (void*, CUdeviceptr, size_t))                                \
   X(cuMemsetD8, 3020, (CUdeviceptr, unsigned char, size_t))                          \
-  X(cuMemsetD8Async, 3020, (CUdeviceptr, unsigned char, size_t, CUstream))           \
   X(cuStreamCreate, 2000, (CUstream*, unsigned))                                     \
   X(cuStreamWaitValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))         \
   X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))         \

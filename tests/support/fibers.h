@@ -49,11 +49,7 @@ class Fibers {
     Fiber& fiber = *all_[number];
     fiber.body = std::move(body);
     fiber.ended = false;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 0);
+    prepare(fiber);
     return number;
   }
 
@@ -88,6 +84,15 @@ class Fibers {
   static Fibers*& running() {
     static thread_local Fibers* one = nullptr;
     return one;
+  }
+
+  // By itself, since getcontext() may return twice.
+  [[gnu::noinline]] static void prepare(Fiber& fiber) {
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 0);
   }
 
   static void enter() {

@@ -84,6 +84,7 @@ enum CUdevice_attribute : int {
   kDeviceWaitValueNor = 123,
   kDeviceHandleFabric = 128,
   kDeviceMulticast = 132,
+  kDeviceSharedByMps = 133,
 };
 
 enum CUpointer_attribute : int {

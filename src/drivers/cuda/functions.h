@@ -57,8 +57,10 @@
   X(cuLaunchKernel, 4000,                                                                        \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, \
      void**, void**))                                                                            \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, (int*, CUfunction, int, size_t))          \
   /* memory */                                                                                   \
   X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+  X(cuMemsetD8Async, 3020, (CUdeviceptr, unsigned char, size_t, CUstream))                       \
   X(cuMemGetAllocationGranularity, 10020,                                                        \
     (size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags))                     \
   X(cuMemCreate, 10020,                                                                          \

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
+#include "src/base/clock.h"
 #include "src/drivers/cuda/context.h"
+#include "src/drivers/cuda/stream.h"
 
 namespace tutti::drivers::cuda {
 namespace {
@@ -149,6 +153,24 @@ RegisteredMemory::~RegisteredMemory() {
   if (data_ == nullptr) return;
   const UncapturedScope uncaptured(*cuda_);
   cuda_->call.cuMemHostUnregister(data_);
+}
+
+Status clear_memory(const Cuda& cuda, CUdeviceptr address, size_t bytes, uint64_t patience_ns) {
+  constexpr auto kNap = std::chrono::microseconds(20);
+  Result<CudaStream> stream = CudaStream::create(cuda);
+  if (!stream.ok()) return stream.status();
+  const UncapturedScope uncaptured(cuda);
+  const CUstream own = stream.value().get();
+  Status put = cuda.check(cuda.call.cuMemsetD8Async(address, 0, bytes, own), "cuMemsetD8Async");
+  if (!put.ok()) return put;
+  const uint64_t until_ns = monotonic_ns() + patience_ns;
+  while (monotonic_ns() < until_ns) {
+    const Result<bool> done = stream.value().is_done();
+    if (!done.ok()) return done.status();
+    if (done.value()) return {};
+    std::this_thread::sleep_for(kNap);
+  }
+  return Status::unsupported("its device was busy with other work all the time");
 }
 
 }  // namespace tutti::drivers::cuda

@@ -45,6 +45,15 @@ Result<CUfunction> CudaModule::function(const char* name) const {
   return is_missing ? Status::unsupported(std::string(error.message())) : error;
 }
 
+Result<int> CudaModule::blocks_at_once(CUfunction function, uint32_t threads) const {
+  int blocks = 0;
+  Status asked = cuda_->check(cuda_->call.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                                  &blocks, function, static_cast<int>(threads), 0),
+                              "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (!asked.ok()) return asked;
+  return blocks;
+}
+
 Status CudaModule::launch(CUfunction function, uint32_t blocks, uint32_t threads, CUstream stream,
                           const void* parameter) const {
   void* parameters[] = {const_cast<void*>(parameter)};

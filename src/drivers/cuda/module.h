@@ -25,6 +25,8 @@ class CudaModule {
   /// kUnsupported: the module has none of that name. Ready to run: a driver that loads lazily loads
   /// it now, since to load it at its first launch may be to wait for all streams of the device.
   Result<CUfunction> function(const char* name) const;
+  /// How many of its blocks of so many threads a multiprocessor holds at once.
+  Result<int> blocks_at_once(CUfunction function, uint32_t threads) const;
   /// Puts it into the stream: so many blocks of so many threads, with one parameter, which is
   /// copied.
   Status launch(CUfunction function, uint32_t blocks, uint32_t threads, CUstream stream,

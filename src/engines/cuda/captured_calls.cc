@@ -60,11 +60,13 @@ CapturedCalls::~CapturedCalls() {
   if (ring_ != nullptr) ring_->end();
   pages_.end();
   sides_.clear();
+  fused_.reset();
   kernels_.reset();
 }
 
 void CapturedCalls::leave(std::unique_ptr<DeviceRing> ring) {
   runs_.abandon();
+  host_words().stop.store(1, std::memory_order_release);
   ring_ = std::move(ring);
 }
 
@@ -81,7 +83,22 @@ Status CapturedCalls::begin_in_graph(const exec::StreamPlace& where, CapturedCal
   return drivers::cuda::call_on_host(cuda_, static_cast<CUstream>(where.stream), run, data);
 }
 
+// One node, and nothing tells the host that a run has come: the kernel knows its deadline itself.
+Status CapturedCalls::put_fused(exec::StreamedCall& call) {
+  if (fused_ == nullptr) return Status::internal_error("this group has no kernels that wait");
+  auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
+  if (Status s = drivers::cuda::keep_with(cuda_, graph, shared_from_this()); !s.ok()) return s;
+  const uint64_t timeout_ns = timeout_until(call.call.deadline_ns);
+  return fused_->put(*call.plan,
+                     {.send = reinterpret_cast<uint64_t>(call.call.send),
+                      .recv = reinterpret_cast<uint64_t>(call.call.recv),
+                      .factor = call.factor ? &*call.factor : nullptr,
+                      .timeout_ns = timeout_ns == kNoDeadline ? 0 : timeout_ns},
+                     static_cast<CUstream>(call.where.stream));
+}
+
 Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
+  if (call.fused) return put_fused(call);
   CapturedCall kept;
   kept.signature = call.call.signature;
   kept.described = call.described;

@@ -16,6 +16,7 @@
 
 #include "src/engines/cuda/captured_page.h"
 #include "src/engines/cuda/device_ring.h"
+#include "src/engines/cuda/fused_calls.h"
 #include "src/engines/streams/captured_runs.h"
 #include "src/plan/cursor.h"
 
@@ -43,6 +44,11 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   Status put(exec::StreamedCall& call, plan::Cursors cursors);
   /// The same of transfers, and an all_to_all_v; all streams are of one capture.
   Status put(exec::StreamedTransfers& call);
+  /// From now on calls may be one kernel.
+  void use(std::shared_ptr<const FusedCalls> fused) { fused_ = std::move(fused); }
+  /// The words of this rank's kernels that wait: as the device reaches them, and the host.
+  drivers::cuda::CUdeviceptr fused_words() const { return pages_.fused(rank_); }
+  streams::FusedWords& host_words() const { return pages_.memory().page(rank_).fused; }
   const streams::CallComparison& comparison() const { return runs_.comparison(); }
   /// Whether a run has begun that is not over.
   bool look() { return runs_.look(); }
@@ -60,6 +66,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   Result<std::shared_ptr<CapturedPairs>> pairs_of(const exec::StreamPlace& where);
   Status follow(CUstream behind, CUstream before) const;
   Status put_steps(CUstream stream, const streams::CapturedSteps& steps, bool ends);
+  Status put_fused(exec::StreamedCall& call);
   Status put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors);
 
   const drivers::cuda::Cuda& cuda_;
@@ -72,6 +79,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   SideStreams sides_;
   std::vector<std::pair<uint64_t, std::weak_ptr<CapturedPairs>>> captures_;  // by their ids
   std::unique_ptr<DeviceRing> ring_;
+  std::shared_ptr<const FusedCalls> fused_;  // null: there are none
   streams::CapturedRuns runs_;
 };
 

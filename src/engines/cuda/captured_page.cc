@@ -88,6 +88,10 @@ CUdeviceptr CapturedPages::over(size_t rank) const {
   return registered_[rank].address() + offsetof(CapturedPage, over);
 }
 
+CUdeviceptr CapturedPages::fused(size_t rank) const {
+  return registered_[rank].address() + offsetof(CapturedPage, fused);
+}
+
 PairAddresses CapturedPages::with_words(PairAddresses slots) const {
   constexpr uint64_t kFull = offsetof(CapturedPairWords, full);
   constexpr uint64_t kEmpty = offsetof(CapturedPairWords, empty);

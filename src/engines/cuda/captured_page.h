@@ -30,6 +30,8 @@ class CapturedPages {
   const streams::CapturedMemory& memory() const { return memory_; }
   drivers::cuda::CUdeviceptr word(size_t rank, streams::CapturedWord word) const;
   drivers::cuda::CUdeviceptr over(size_t rank) const;
+  /// Of the rank's FusedWords.
+  drivers::cuda::CUdeviceptr fused(size_t rank) const;
   /// `slots`, with the words of rank `slots.rank`.
   PairAddresses with_words(PairAddresses slots) const;
   /// No stream uses them any more.

@@ -66,6 +66,7 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
       cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
   made->beside_.emplace(std::move(beside).value());
   if (Status status = made->take_graphs(std::move(pages).value()); !status.ok()) return status;
+  if (Status status = made->open_fused(); !status.ok()) return status;
   if (Status status = Watchdog::get().watch(made->calls_); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
 }
@@ -158,10 +159,12 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   }
   if (call.where.capture != 0) {
     Status captured = captured_->put(call, first_cursors(options_.ring_bytes));
+    if (captured.ok() && call.fused) calls_.patrol();
     if (captured.ok()) call.over(captured);
     return captured;
   }
   if (Status status = calls_.announce(call); !status.ok()) return status;
+  if (call.fused) return enqueue_fused(std::move(call));
   Status status = start(static_cast<CUstream>(call.where.stream), call);
   if (status.ok()) {
     walk_.start(*call.plan, cursors_);

@@ -18,6 +18,7 @@
 #include "src/engines/cuda/captured_calls.h"
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
+#include "src/engines/cuda/fused_calls.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/peer_memory.h"
 #include "src/engines/cuda/stream_machine.h"
@@ -53,6 +54,11 @@ class CudaDeviceRank final : public exec::DeviceRank {
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
   exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
+  const Status& fuses() const override { return fuses_; }
+  Result<exec::FusedNeed> need_fused(const plan::Plan& plan, int rank,
+                                     const exec::Call& buffers) const override;
+  uint64_t mailbox_bytes() const override;
+  exec::DeviceCounts count_fused(const plan::Plan& plan) const override;
   const std::string& rings() const override { return ring_->why_pinned(); }
   exec::RingShape ring_shape() const override;
   uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
@@ -65,6 +71,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
                  Result<FoldKernels> kernels);
   Status take_graphs(CapturedPages pages);
   DeviceAddresses addresses() const;
+  Status open_fused();
+  Status enqueue_fused(exec::StreamedCall call);
   Status finish(plan::Progress progress, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
   Status start(CUstream stream, const exec::StreamedCall& call);
@@ -78,6 +86,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
   std::unique_ptr<DeviceRing> ring_;
   Status folds_;
   std::shared_ptr<FoldKernels> kernels_;  // null: it does not; graphs keep them
+  Status fuses_;
+  std::shared_ptr<const FusedCalls> fused_;  // null: fuses_ says why
   std::shared_ptr<CapturedCalls> captured_;
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;

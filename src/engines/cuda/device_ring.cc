@@ -43,6 +43,7 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
       ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
       slots_(options.ring_bytes, options.arenas.size()),
       captured_slots_(slots_.with(streams::kCapturedSlots)),
+      fused_layout_(FusedLayout::within(options.fused_bytes, options.arenas.size())),
       is_other_device_(options.arenas.size()),
       places_(options.arenas.size(), RingPlace::kDevice),
       moving_(options.arenas.size(), true),
@@ -51,6 +52,23 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
   for (size_t rank = 0; rank < options.devices.size(); ++rank) {
     is_other_device_[rank] = options.devices[rank] != options.devices[rank_];
   }
+}
+
+// Behind the ring and all slots, at whole lines.
+uint64_t DeviceRing::fused_offset() const {
+  const uint64_t peers = places_.size() - 1;
+  const uint64_t end = ring_bytes_ + peers * (slots_.pair_bytes() + captured_slots_.pair_bytes());
+  return (end + kLine - 1) / kLine * kLine;
+}
+
+std::vector<CUdeviceptr> DeviceRing::fused_memories() const {
+  std::vector<CUdeviceptr> memories;
+  for (size_t rank = 0; rank < theirs_.size(); ++rank) {
+    const std::optional<SharedRing>& ring = rank == rank_ ? mine_ : theirs_[rank];
+    if (!ring || places_[rank] != RingPlace::kDevice) return {};
+    memories.push_back(ring->address() + fused_offset());
+  }
+  return memories;
 }
 
 CUdeviceptr DeviceRing::finished() const {
@@ -115,11 +133,17 @@ Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
 
 Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   mine_.reset();
-  const uint64_t peers = places_.size() - 1;
-  const uint64_t bytes = ring_bytes_ + peers * (slots_.pair_bytes() + captured_slots_.pair_bytes());
+  const bool has_fused = options.fused_bytes > 0 && places_[rank_] == RingPlace::kDevice;
+  const uint64_t bytes = fused_offset() + (has_fused ? fused_layout_.bytes() : 0);
   Result<SharedRing> ring = SharedRing::make(cuda_, device_, places_[rank_], bytes);
   if (!ring.ok()) return ring.status();
   mine_.emplace(std::move(ring).value());
+  fused_ = Status::unsupported("its ring lies in pinned host memory");
+  if (has_fused) {
+    constexpr uint64_t kPatienceNs = 5'000'000'000;
+    fused_ = drivers::cuda::clear_memory(cuda_, mine_->address() + fused_offset(),
+                                         fused_layout_.bytes(), kPatienceNs);
+  }
   Result<Fd> exported = mine_->export_descriptor();
   if (!exported.ok()) return exported.status();
   exported_ = std::move(exported).value();

@@ -19,6 +19,7 @@
 
 #include "src/drivers/cuda/device.h"
 #include "src/engines/cuda/agreement.h"
+#include "src/engines/cuda/fused_program.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/shared_ring.h"
 #include "src/engines/cuda/stream_machine.h"
@@ -42,6 +43,11 @@ class DeviceRing {
   PairAddresses pair_addresses() const;
   /// Where the slots of calls in graphs lie: no words.
   PairAddresses captured_slots() const;
+  /// By rank: its FusedMemory, which is all zeros at first; empty: there is none.
+  std::vector<CUdeviceptr> fused_memories() const;
+  /// OK, or why there is none. A rank's own.
+  const Status& fused() const { return fused_; }
+  const FusedLayout& fused_layout() const { return fused_layout_; }
   /// Of this rank's `finished`.
   CUdeviceptr finished() const;
 
@@ -69,6 +75,7 @@ class DeviceRing {
   Status register_pages(const exec::DeviceRankOptions& options);
   Status share(const exec::DeviceRankOptions& options, Status ready);
   Status make(const exec::DeviceRankOptions& options);
+  uint64_t fused_offset() const;
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
   static std::vector<int> numbers_in(const std::vector<std::string>& texts);
@@ -89,6 +96,8 @@ class DeviceRing {
   const size_t rank_;
   const uint64_t ring_bytes_;  // without the slots
   const PairSlots slots_, captured_slots_;
+  const FusedLayout fused_layout_;
+  Status fused_;
   std::string own_reason_;             // why this rank's ring is pinned from the first
   std::vector<bool> is_other_device_;  // by rank: than this rank's
   std::vector<RingPlace> places_;      // by rank

@@ -37,6 +37,8 @@ class FoldKernels {
   /// `crosses`: some source is not on the stream's device.
   Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
                 bool crosses, drivers::cuda::CUstream stream) const;
+  /// With all kernels of this build.
+  const drivers::cuda::CudaModule& module() const { return module_; }
   /// How many thread blocks launch() takes.
   uint32_t blocks_of(types::DataType type, uint64_t count, bool crosses) const {
     return blocks_for(count, types::size_of(type), {ctas_.least, most_of(ctas_, crosses)});

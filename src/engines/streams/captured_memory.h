@@ -20,6 +20,7 @@
 #include "src/diagnosis/described_call.h"
 #include "src/engines/streams/call_comparison.h"
 #include "src/engines/streams/captured_words.h"
+#include "src/engines/streams/fused_words.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/transfer_log.h"
 
@@ -32,6 +33,7 @@ struct CapturedPage {
   std::array<SharedLine, kCapturedWords> words;  // by CapturedWord; written by streams
   SharedLine over;                               // of this rank's run: 0, then 1 by the stream
   SharedLine last;                               // number << 32 | signature of the last run
+  FusedWords fused;                              // of kernels that wait, of eager calls too
 };
 
 /// The words that a rank's streams wait for and reset, of its transfers with one peer; by slot.

@@ -143,13 +143,36 @@ bool EagerCalls::awaits_peers() {
   return false;
 }
 
+void EagerCalls::patrol() {
+  patrols_.store(true, std::memory_order_relaxed);
+  Watchdog::get().wake();
+}
+
+// What a kernel of a graph says, and what it has to hear.
+void EagerCalls::heed_kernels() {
+  if (fused_ == nullptr || !patrols()) return;
+  const uint64_t expired = fused_->expired.load(std::memory_order_acquire);
+  const auto late = FusedWords::peer_in(expired, options_.arenas.size());
+  if (late && options_.failure().ok()) {
+    fail(Status::timeout("a call in a graph on " + options_.name_of(options_.rank) +
+                         " passed its deadline: its kernel waits for that of " +
+                         options_.name_of(*late) + ", which has not come to this run"),
+         {*late, -1});
+  }
+  if (options_.failure().ok()) return;
+  publish();
+  fused_->stop.store(1, std::memory_order_release);
+}
+
 bool EagerCalls::look() {
   const bool has_calls = watch_.look();
+  heed_kernels();
   return awaits_peers() || has_calls;
 }
 
 uint64_t EagerCalls::finished() const {
-  return mine().device().finished.value.load(std::memory_order_acquire);
+  const uint64_t by_stream = mine().device().finished.value.load(std::memory_order_acquire);
+  return fused_ == nullptr ? by_stream : std::max(by_stream, fused_->last_finished());
 }
 
 // A rank whose counter has not come where the stream waits for it.
@@ -160,7 +183,11 @@ std::optional<int> EagerCalls::find_late(const PendingCall& call) const {
         options_.arenas[i % ranks].device().progress_of(static_cast<uint32_t>(i / ranks));
     if (at < call.awaited[i]) return static_cast<int>(i % ranks);
   }
-  return find_late_peer(call.pair_awaited);
+  std::optional<int> late = find_late_peer(call.pair_awaited);
+  if (!late && fused_ != nullptr) {
+    late = FusedWords::peer_in(fused_->waiting.load(std::memory_order_acquire), ranks);
+  }
+  return late;
 }
 
 // Of the first step of a group that waits: in a later one a peer may be late because of others.
@@ -257,6 +284,7 @@ bool EagerCalls::may_find_difference() const {
 }
 
 void EagerCalls::release() {
+  if (fused_ != nullptr) fused_->stop.store(1, std::memory_order_release);
   const uint64_t value = highest_.load(std::memory_order_relaxed) + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/fused_words.h"
 #include "src/engines/streams/stream_watch.h"
 #include "src/engines/streams/watchdog.h"
 #include "src/exec/stream_rank.h"
@@ -37,6 +38,12 @@ class EagerCalls final : public Watched, private StreamWords {
   /// This communicator, for calls that are watched elsewhere. Outlived by this.
   WatchOwner owner();
 
+  /// Those of this rank's kernels that wait; they outlive the last look(). Before the first one.
+  void use(FusedWords& words) { fused_ = &words; }
+  /// From now on kernels that wait may run at any time, since graphs have some: it is looked
+  /// whether one has passed its deadline, and a failure ends them.
+  void patrol();
+  bool patrols() const override { return patrols_.load(std::memory_order_relaxed); }
   /// The peers see what is put into a stream next. An error has failed the communicator.
   Status announce(const exec::StreamedCall& call);
   Status announce(const exec::StreamedTransfers& call);
@@ -64,6 +71,7 @@ class EagerCalls final : public Watched, private StreamWords {
   Status differ(CallDifference found);
   void publish();
   bool awaits_peers();
+  void heed_kernels();
   std::optional<int> find_late_peer(const std::vector<AwaitedWord>& awaited) const;
   std::string story_of(int rank, uint64_t number) const;
 
@@ -81,6 +89,8 @@ class EagerCalls final : public Watched, private StreamWords {
   const size_t rank_;
   CallComparison comparison_;
   const CallComparison* others_ = nullptr;
+  FusedWords* fused_ = nullptr;  // null: it has no such kernels
+  std::atomic<bool> patrols_{false};
   StreamWatch watch_;
   std::atomic<uint64_t> highest_{0};  // value of a counter that any stream waits for
   std::mutex mutex_;

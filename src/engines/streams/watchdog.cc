@@ -67,13 +67,23 @@ bool Watchdog::look_at_all(std::unique_lock<std::mutex>& lock) {
   return pending;
 }
 
+bool Watchdog::patrols() const {
+  return std::any_of(watched_.begin(), watched_.end(),
+                     [](const Watched* one) { return one->patrols(); });
+}
+
 // A stream that goes well is past its call long before it is looked at for the second time.
 void Watchdog::loop() {
   constexpr auto kNap = std::chrono::milliseconds(1);
+  constexpr auto kPatrol = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   thread_ = std::this_thread::get_id();
   for (;;) {
-    changed_.wait(lock, [this] { return awake_; });
+    if (patrols()) {
+      changed_.wait_for(lock, kPatrol, [this] { return awake_; });
+    } else {
+      changed_.wait(lock, [this] { return awake_; });
+    }
     awake_ = false;
     if (!look_at_all(lock)) continue;
     awake_ = true;

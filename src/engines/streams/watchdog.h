@@ -21,6 +21,8 @@ class Watched {
   virtual ~Watched() = default;
   /// Whether it has to be looked at again soon. Threads: any.
   virtual bool look() = 0;
+  /// Whether it has to be looked at now and then, although nothing is under way that it knows of.
+  virtual bool patrols() const { return false; }
 };
 
 class Watchdog {
@@ -37,6 +39,7 @@ class Watchdog {
  private:
   void loop();
   bool look_at_all(std::unique_lock<std::mutex>& lock);
+  bool patrols() const;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -39,7 +39,9 @@ int attribute(CUdevice_attribute which, CUdevice device) {
     case kDeviceCapabilityMajor:
       return 9;
     case kDeviceMultiprocessors:
-      return 1;
+      return static_cast<int>(settings().multiprocessors);
+    case kDeviceSharedByMps:
+      return static_cast<int>(settings().mps);
     case kDeviceCopyEngines:
       return static_cast<int>(settings().engines);
     case kDevicePciBusId:

@@ -20,6 +20,7 @@ namespace {
 struct Kernel {
   SoftdevKernel function = nullptr;
   std::vector<size_t> parameter_bytes;
+  WaitingKernel waits = nullptr;
 };
 
 struct Kernels {
@@ -32,8 +33,10 @@ Kernels& kernels() {
   static Kernels* const all = [] {
     auto* made = new Kernels;
     if (settings().kernels == 0) return made;
-    for (const KnownKernel& one : known_kernels()) {
-      made->by_name[one.name] = {one.function, {one.parameter_bytes}};
+    for (const auto& kernels : {known_kernels(), waiting_kernels()}) {
+      for (const KnownKernel& one : kernels) {
+        made->by_name[one.name] = {one.function, {one.parameter_bytes}, one.waits};
+      }
     }
     return made;
   }();
@@ -77,6 +80,15 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   });
 }
 
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, size_t) {
+  return in_context([&](Context&) {
+    constexpr int kThreadsAtOnce = 2048;
+    if (threads < 1) return kErrorInvalidValue;
+    *blocks = kThreadsAtOnce / threads;
+    return kSuccess;
+  });
+}
+
 extern "C" {
 
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_y,
@@ -97,6 +109,15 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_
     }
     count(&SoftdevStatistics::kernels, 1);
     count(&SoftdevStatistics::thread_blocks, launch.blocks);
+    if (kernel.waits != nullptr) {
+      return submit(stream, [launch, kernel, values]() -> Step {
+        auto run = std::make_shared<std::function<bool()>>();
+        return [launch, kernel, values, run] {
+          if (*run == nullptr) *run = kernel.waits(launch, (*values)[0].data());
+          return (*run)();
+        };
+      });
+    }
     return submit(stream, once([launch, kernel, values] {
                     std::vector<void*> pointers;
                     for (auto& value : *values) pointers.push_back(value.data());
@@ -111,7 +132,7 @@ __attribute__((visibility("default"))) void softdev_register_kernel(const char* 
                                                                     const size_t* parameter_bytes,
                                                                     int parameters) {
   const std::lock_guard lock(kernels().mutex);
-  kernels().by_name[name] = {kernel, {parameter_bytes, parameter_bytes + parameters}};
+  kernels().by_name[name] = {kernel, {parameter_bytes, parameter_bytes + parameters}, nullptr};
 }
 
 __attribute__((visibility("default"))) void* softdev_touch(uint64_t address, size_t bytes,

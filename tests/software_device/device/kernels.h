@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,18 @@
 
 namespace softdev {
 
+/// A launch of a kernel that waits: it is called until it returns true.
+using WaitingKernel = std::function<bool()> (*)(const SoftdevLaunch& launch, const void* parameter);
+
 struct KnownKernel {
   std::string name;
   SoftdevKernel function = nullptr;
-  size_t parameter_bytes = 0;  // of its one parameter
+  size_t parameter_bytes = 0;     // of its one parameter
+  WaitingKernel waits = nullptr;  // null: it is `function`
 };
 
 std::vector<KnownKernel> known_kernels();
+/// Those that wait for other devices.
+std::vector<KnownKernel> waiting_kernels();
 
 }  // namespace softdev

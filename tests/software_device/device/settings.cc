@@ -33,6 +33,8 @@ constexpr Row kRows[] = {
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
     {"SOFTDEV_MODULE_RESULT", &Settings::module_result},
     {"SOFTDEV_KERNELS", &Settings::kernels},
+    {"SOFTDEV_MPS", &Settings::mps},
+    {"SOFTDEV_MULTIPROCESSORS", &Settings::multiprocessors},
     {"SOFTDEV_STATISTICS", &Settings::statistics},
     {"SOFTDEV_THREAD_CLOCKS", &Settings::thread_clocks},
 };

@@ -24,9 +24,11 @@ struct Settings {
   long init_result = 0;       // what cuInit returns: a driver that cannot be used
   long module_result = 0;     // what cuModuleLoadData returns: an image that cannot be loaded
   long kernels = 1;           // 0: images have no functions but those that tests register
-  long statistics = 0;        // counters are printed when the process ends
-  long thread_clocks = 0;     // the checker knows nothing of order between a process's threads
-  std::string checker;        // file of the happens-before checker, one for all ranks
+  long mps = 0;               // 1: processes share a device by MPS, as the driver says
+  long multiprocessors = 132;
+  long statistics = 0;     // counters are printed when the process ends
+  long thread_clocks = 0;  // the checker knows nothing of order between a process's threads
+  std::string checker;     // file of the happens-before checker, one for all ranks
 };
 
 /// Whether a device reaches the memory of another one.

@@ -1,0 +1,68 @@
+// Which calls on devices one kernel runs by itself (exec::DeviceRank::fuses), and their plans.
+//
+// The kernels of all ranks wait for each other, so all must choose alike: the choice follows from
+// the call, the model and what all ranks' plans need. Whether an algorithm is one kernel is asked
+// of the plans of all ranks, in place and not, when it is first chosen.
+//
+// Threads: one at a time. Errors: none but the planner's; an objection says why another engine runs
+// the call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/comm/planner.h"
+#include "src/comm/request.h"
+#include "src/exec/stream_rank.h"
+#include "src/select/device_way.h"
+
+namespace tutti::comm {
+
+/// The algorithms that a kernel may run: in a round or two, and barriers.
+std::vector<schedule::Algorithm> kernel_algorithms(std::span<const schedule::Algorithm> algorithms,
+                                                   int ranks);
+/// One slice, nothing in cells but what has no blocks.
+plan::Tuning kernel_tuning();
+
+class KernelCalls {
+ public:
+  /// `rank`, `planner`, `streams` (the plans for the same calls by streams) and `labels` outlive
+  /// it.
+  KernelCalls(const exec::DeviceRank& rank, Planner& planner, EnginePlans& streams,
+              select::DeviceWay way, CallRecorder* labels);
+  KernelCalls(const KernelCalls&) = delete;
+  KernelCalls& operator=(const KernelCalls&) = delete;
+
+  /// OK: one kernel runs the call. `engine`: auto compares prices, kernel does not; by others none
+  /// does. Equal on all ranks.
+  Status objection(const Request& request, EngineWish engine);
+  /// Valid until the next call of this.
+  Result<const Prepared*> prepare(const Request& request, bool in_place) {
+    return plans_->prepare(request, in_place, {});
+  }
+
+ private:
+  /// What a choice depends on beside the model.
+  using Key = std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, int,
+                         EngineWish, bool>;
+
+  Status decide(const Request& request, EngineWish engine);
+  Status compare_prices(const Request& request);
+  Result<exec::FusedNeed> need_of(const schedule::Algorithm& algorithm, int root);
+  Result<exec::FusedNeed> need_placed(const schedule::Algorithm& algorithm, int root,
+                                      bool in_place) const;
+
+  const exec::DeviceRank& rank_;
+  const PlannerOptions& planning_;
+  EnginePlans& streams_;
+  std::vector<schedule::Algorithm> algorithms_;  // of which the plans have a view
+  EnginePlans* plans_ = nullptr;                 // the planner's
+  double call_ns_ = 0;                           // of a call, but for its messages
+  std::map<Key, Status> known_;
+  std::map<std::pair<std::string, int>, Result<exec::FusedNeed>> needs_;  // by algorithm and root
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,43 @@
+// The words by which a rank's host and its kernels that wait (src/engines/cuda/fused_thread.h) know
+// of each other, in memory of the host that the device reaches.
+//
+// Owns: nothing. Threads: any. Errors: none.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "src/exec/arena_map.h"
+
+namespace tutti::engines::streams {
+
+struct FusedWords {
+  static constexpr uint32_t kBlocks = 8;  // of every kernel
+
+  // By the host: not 0, and kernels that wait end.
+  alignas(exec::kLineBytes) std::atomic<uint64_t> stop;
+  // By kernels: number of the call << 32 | peer + 1. The first is 0 while nothing waits for long.
+  alignas(exec::kLineBytes) std::atomic<uint64_t> waiting;
+  std::atomic<uint64_t> expired;  // the call passed its deadline
+  // By block: the place (StreamWatch) of the last eager call that it is past.
+  alignas(exec::kLineBytes) std::atomic<uint64_t> finished[kBlocks];
+
+  uint64_t last_finished() const {
+    uint64_t least = ~uint64_t{0};
+    for (const std::atomic<uint64_t>& one : finished) {
+      least = std::min(least, one.load(std::memory_order_acquire));
+    }
+    return least;
+  }
+  /// The peer that such a word names, of so many ranks.
+  static std::optional<int> peer_in(uint64_t word, size_t ranks) {
+    const uint64_t peer = word & ~uint32_t{0};
+    if (peer == 0 || peer > ranks) return std::nullopt;
+    return static_cast<int>(peer - 1);
+  }
+};
+
+}  // namespace tutti::engines::streams
