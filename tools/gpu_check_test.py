@@ -40,6 +40,13 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("reductions, rings in pinned host memory, against the host's: passed", done.stdout)
         self.assertEqual(done.stdout.count("| float | 4 |"), 4)
 
+    def test_kernels_that_wait_run(self):
+        done = check("--only", "kernels")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for part in ("2 processes as under mps", "a late rank, eager", "a late rank, captured"):
+            self.assertIn(f"kernels that wait, {part}: passed", done.stdout)
+        self.assertIn("small calls by one kernel, 2 processes: passed", done.stdout)
+
     def test_graphs_run(self):
         done = check("--only", "graphs")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -64,11 +64,10 @@ struct FusedLayout {
   static_assert(kFusedBlocks * sizeof(uint64_t) <= kCredits);
   static_assert(kMostFusedRanks * sizeof(uint64_t) <= kMailboxes - kCredits);
 
-  /// In so much memory, altogether.
+  /// Whose mailboxes take so much memory, altogether.
   static constexpr FusedLayout within(uint64_t bytes, uint64_t ranks) {
     constexpr uint64_t kPad = 256;
-    const uint64_t room = bytes > kMailboxes ? bytes - kMailboxes : 0;
-    return {ranks, ranks == 0 ? 0 : room / (2 * ranks) / kPad * kPad};
+    return {ranks, ranks == 0 ? 0 : bytes / (2 * ranks) / kPad * kPad};
   }
   constexpr uint64_t parity_bytes() const { return ranks * mailbox_bytes; }
   constexpr uint64_t bytes() const { return kMailboxes + 2 * parity_bytes(); }

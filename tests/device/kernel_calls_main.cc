@@ -1,0 +1,208 @@
+// kernel_calls: short calls on device memory that one kernel runs by itself, each rank a process
+// with a device of its own, or on a device that MPS shares. Eager calls and runs of graphs follow
+// each other; every result is checked, and on the software device it is counted that a call is one
+// kernel and nothing else: no wait or write of the stream, no copy, no function of the host.
+//
+//   --ranks N      (default 3)
+//   --rounds N     each of all calls and of two graphs in turns (default 3)
+//   --late WAY     the last rank does not come to a call: "eager", or "captured" to a run of a
+//                  graph. The others print what they hear at the deadline
+//
+// Exit status: 0 right, 1 not, 2 the command line.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/device/graphs.h"
+#include "tests/device/must.h"
+#include "tests/software_device/hooks.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Member;
+
+struct Options {
+  int ranks = 3, rounds = 3;
+  std::string late;
+};
+
+using Statistics = decltype(&softdev_statistics);
+
+constexpr CallSpec::Kind kKernelKinds[] = {CallSpec::kAllReduce, CallSpec::kAllGather,
+                                           CallSpec::kBroadcast, CallSpec::kReduceScatter,
+                                           CallSpec::kAllToAll};
+constexpr size_t kCounts[] = {1, 100, 3000};  // words
+
+class Rank {
+ public:
+  Rank(Member& member, Seat& seat, const softdev::Client& client)
+      : member_(member),
+        seat_(seat),
+        client_(client),
+        stream_(must(drivers::cuda::CudaStream::create(client.cuda()))),
+        statistics_(reinterpret_cast<Statistics>(dlsym(RTLD_DEFAULT, "softdev_statistics"))) {
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (statistics_ == nullptr && driver != nullptr) {
+      statistics_ = reinterpret_cast<Statistics>(dlsym(driver, "softdev_statistics"));
+    }
+  }
+
+  void run(int rounds) {
+    for (const CallSpec::Kind kind : kKernelKinds) {
+      for (const size_t count : kCounts) calls_.push_back(make(kind, count));
+    }
+    const std::unique_ptr<Graph> first = capture(calls_[1]), second = capture(calls_[9]);
+    for (int round = 0; round < rounds; ++round) {
+      for (const Call& call : calls_) {
+        run_once(call, [&] { put(call); });
+        run_once(calls_[1], [&] { first->launch(stream_.get()); });
+        run_once(calls_[9], [&] { second->launch(stream_.get()); });
+      }
+      count("barrier", [&] { tuttiBarrier(seat_.comm(), tuttiStreamCuda(stream_.get())); });
+    }
+  }
+
+  void be_late(const std::string& way) {
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.timeout_ns = 500'000'000;
+    if (!went(member_, tuttiCommSetOptions(seat_.comm(), &options), seat_.comm(), "its options")) {
+      return;
+    }
+    calls_.push_back(make(CallSpec::kAllReduce, kCounts[1]));
+    const std::unique_ptr<Graph> graph = way == "captured" ? capture(calls_[0]) : nullptr;
+    const bool is_last = member_.rank() + 1 == member_.ranks();
+    if (!is_last && graph != nullptr) graph->launch(stream_.get());
+    if (!is_last && graph == nullptr) put(calls_[0]);
+    tuttiResult_t state = tuttiSuccess;
+    while (!is_last && state == tuttiSuccess) {
+      if (!went(member_, tuttiCommGetAsyncError(seat_.comm(), &state), seat_.comm(), "asking")) {
+        return;
+      }
+    }
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    if (!is_last) std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(seat_.comm()));
+    std::fflush(stdout);
+    member_.meet();
+  }
+
+ private:
+  struct Call {
+    CallSpec spec;
+    drivers::cuda::DeviceMemory send, recv;
+  };
+
+  Call make(CallSpec::Kind kind, size_t count) {
+    CallSpec spec;
+    spec.kind = kind;
+    spec.count = count;
+    spec.root = static_cast<int>(count) % member_.ranks();
+    spec.number = calls_.size();
+    return {spec, seat_.allocate(8 * (spec.send_words(member_.ranks()) + 1)),
+            seat_.allocate(8 * (spec.recv_words(member_.ranks()) + 1))};
+  }
+
+  void put(const Call& call) {
+    const CallBuffers at{call.send.address(), call.recv.address()};
+    went(member_, put_call(call.spec, at, seat_.comm(), tuttiStreamCuda(stream_.get())),
+         seat_.comm(), "a call");
+  }
+
+  std::unique_ptr<Graph> capture(const Call& call) {
+    return std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); });
+  }
+
+  template <class Work>
+  void run_once(const Call& call, const Work& work) {
+    const int ranks = member_.ranks();
+    const size_t sent = call.spec.send_words(ranks), got = call.spec.recv_words(ranks);
+    const uint64_t number = ++runs_;
+    Words words;
+    for (size_t i = 0; i < sent; ++i) {
+      words.push_back(sent_word(call.spec, number, member_.rank(), i));
+    }
+    seat_.fill(call.send, words);
+    seat_.fill(call.recv, Words(got, 0));
+    count("call " + std::to_string(call.spec.kind), work);
+    const Words all = seat_.read(call.recv, got);
+    for (size_t i = 0; i < got; ++i) {
+      if (all[i] == got_word(call.spec, number, member_.rank(), ranks, i)) continue;
+      member_.fail("run " + std::to_string(number) + ", kind " + std::to_string(call.spec.kind) +
+                   ": word " + std::to_string(i) + " is wrong");
+      return;
+    }
+  }
+
+  template <class Work>
+  void count(const std::string& name, const Work& work) {
+    const SoftdevStatistics before = now();
+    work();
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    const SoftdevStatistics after = now();
+    const uint64_t others = after.memory_operations - before.memory_operations + after.copies -
+                            before.copies + after.host_functions - before.host_functions +
+                            after.memsets - before.memsets;
+    const uint64_t kernels = after.kernels - before.kernels;
+    if (statistics_ == nullptr ||
+        (kernels <= 1 && others == 0 && kernels + in_graphs(after, before) == 1)) {
+      return;
+    }
+    member_.fail(name + " is " + std::to_string(kernels) + " kernels and " +
+                 std::to_string(others) + " other operations");
+  }
+
+  /// A run's kernel was counted when it was captured.
+  static uint64_t in_graphs(const SoftdevStatistics& after, const SoftdevStatistics& before) {
+    return after.graph_launches - before.graph_launches;
+  }
+
+  SoftdevStatistics now() const {
+    SoftdevStatistics all{};
+    if (statistics_ != nullptr) statistics_(&all);
+    return all;
+  }
+
+  Member& member_;
+  Seat& seat_;
+  const softdev::Client& client_;
+  const drivers::cuda::CudaStream stream_;
+  Statistics statistics_ = nullptr;
+  std::vector<Call> calls_;
+  uint64_t runs_ = 0;
+};
+
+void run_rank(Member& member, const Options& options) {
+  const std::unique_ptr<Seat> seat = Seat::open(member);
+  if (seat == nullptr) return;
+  Result<softdev::Client> client = softdev::Client::open();
+  if (!client.ok()) return member.fail(std::string(client.status().message()));
+  {
+    Rank rank(member, *seat, client.value());
+    if (!options.late.empty()) return rank.be_late(options.late);
+    rank.run(options.rounds);
+  }
+  went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  tutti::device_programs::Options options;
+  if (!read_options(argc, argv,
+                    {{"--ranks", into(options.ranks, 2, 16)},
+                     {"--rounds", into(options.rounds, 1)},
+                     {"--late", into(options.late)}})) {
+    return 2;
+  }
+  const TeamResult result = run_team(
+      TeamShape::processes(options.ranks),
+      [&](Member& member) { tutti::device_programs::run_rank(member, options); },
+      [](uint64_t) { return std::string("its calls"); }, 120'000'000'000);
+  std::printf("%s", result.report.c_str());
+  return result.ok ? 0 : 1;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Short calls on device memory are one kernel each, eager and in graphs, where each rank has a device
+of its own or MPS shares one, and none elsewhere; a rank that does not come is named at the deadline."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from environment import clean_environment  # noqa: E402
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+WAITS = "by one kernel that waits"
+HOST, COPY, KERNEL = "1", "2", "3"
+
+
+def run(program, *arguments, **variables):
+    environment = dict(clean_environment(), TUTTI_DEVICE_RING_BYTES="2M", TUTTI_ENGINE="kernel",
+                       LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"))
+    environment.update(variables)
+    return subprocess.run([os.path.join(BUILD, "bin", "tests", program), *arguments], text=True,
+                          env=environment, capture_output=True, timeout=200)
+
+
+class KernelCalls(unittest.TestCase):
+    def right(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_calls_are_one_kernel_and_right(self):
+        for ranks in ("2", "3", "5"):
+            self.right(run("kernel_calls", "--ranks", ranks, SOFTDEV_DEVICES=ranks))
+
+    def test_on_a_device_that_mps_shares(self):
+        self.right(run("kernel_calls", "--ranks", "2", SOFTDEV_MPS="1"))
+
+    def test_with_skew_and_one_queue(self):
+        self.right(run("kernel_calls", "--ranks", "3", "--rounds", "1", SOFTDEV_DEVICES="3",
+                       SOFTDEV_SKEW_US="500", SOFTDEV_CHANNELS="1"))
+
+    def test_a_rank_that_is_late_is_named(self):
+        for way in ("eager", "captured"):
+            said = run("kernel_calls", "--late", way, SOFTDEV_DEVICES="3").stdout
+            for rank in ("0", "1"):
+                self.assertRegex(said, f"rank {rank}: .*(deadline.*rank 2|because of rank 2)")
+            self.assertRegex(said, "rank .*: .*passed its deadline.*rank 2")
+
+
+class WhichCalls(unittest.TestCase):
+    def explained(self, *arguments, **variables):
+        done = run("engines", *arguments, **{"TUTTI_ENGINE": "auto", **variables})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_where_each_rank_has_a_device(self):
+        self.assertEqual(self.explained(SOFTDEV_DEVICES="3").count(WAITS), 2)
+        self.assertEqual(self.explained(SOFTDEV_MPS="1").count(WAITS), 2)
+
+    def test_never_where_ranks_take_turns_on_one(self):
+        said = self.explained("--config", KERNEL)
+        self.assertNotIn(WAITS, said)
+        self.assertIn("which other ranks use without MPS", said)
+
+    def test_never_where_blocks_are_not_resident(self):
+        said = self.explained(SOFTDEV_MPS="1", SOFTDEV_MULTIPROCESSORS="5")
+        self.assertIn("holds 20 thread blocks at once", said)
+
+    def test_never_where_it_was_forbidden(self):
+        said = self.explained(SOFTDEV_DEVICES="3", TUTTI_MAILBOX_BYTES="0")
+        self.assertIn("since TUTTI_MAILBOX_BYTES is 0", said)
+        for engine in (HOST, COPY):
+            self.assertNotIn(WAITS, self.explained("--config", engine, SOFTDEV_DEVICES="3"))
+        self.assertNotIn(WAITS, self.explained(SOFTDEV_DEVICES="3", TUTTI_ENGINE="copy_engine"))
+
+    def test_never_where_a_ring_is_pinned_or_mailboxes_are_too_small(self):
+        self.assertIn("pinned host memory", self.explained("--pinned", "1", SOFTDEV_DEVICES="3"))
+        self.assertIn("needs mailboxes of", self.explained(SOFTDEV_DEVICES="3", TUTTI_MAILBOX_BYTES="64K"))
+
+
+if __name__ == "__main__":
+    unittest.main()
