@@ -395,20 +395,17 @@ constexpr Setting kSettings[] = {
      "that beside the torch of the process, or what the loader finds; never the drop-in",
      take_text<&Config::nccl_library>, [](const Config& c) { return show_text(c.nccl_library); }},
     {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
-     "Device memory of each rank of a communicator on devices, through which copy engines pass on "
-     "data: so much for collectives, and as much for sends and receives; 0: none, and calls on "
-     "device memory go through the host",
+     "Device memory of each rank, through which copy engines pass on data: for collectives, and as "
+     "much for sends and receives; 0: none, and calls on device memory go through the host",
      take_bytes<&Config::device_ring_bytes, 0, uint64_t{4} << 30>,
      [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
     {"TUTTI_MAILBOX_BYTES", "", "bytes", "0 to 1G: a number of bytes, with K, M or G",
-     "Device memory of each rank of a communicator on devices for the messages of calls that one "
-     "kernel runs by itself; 0: none, and no kernel waits for another one",
+     "Device memory of each rank for messages of calls that one kernel runs; 0: no kernel waits",
      take_bytes<&Config::mailbox_bytes, 0, uint64_t{1} << 30>,
      [](const Config& c) { return show_bytes(c.mailbox_bytes); }},
     {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",
-     "A kernel that reduces device memory has at most so many thread blocks, of which a "
-     "multiprocessor holds one or more; short calls have fewer; where nobody says so, twice as "
-     "many if it reads other devices",
+     "A kernel that reduces device memory has at most so many thread blocks, and fewer in short "
+     "calls; where nobody says so, twice as many if it reads other devices",
      take_ctas<&Config::most_ctas>, [](const Config& c) { return std::to_string(c.most_ctas); }},
     {"TUTTI_LEAST_CTAS", "NCCL_MIN_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at least so many thread blocks",

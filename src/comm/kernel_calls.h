@@ -45,7 +45,7 @@ class KernelCalls {
   }
 
  private:
-  /// What a choice depends on beside the model.
+  /// All that a choice depends on beside the model.
   using Key = std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, int,
                          EngineWish, bool>;
 

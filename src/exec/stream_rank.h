@@ -78,7 +78,7 @@ struct RingShape {
   uint64_t scratch_bytes = 0;  // of all lanes together
 };
 
-/// What one kernel needs to run a plan: so many places of so many bytes in a mailbox.
+/// One kernel needs this to run a plan: so many places of so many bytes in a mailbox.
 struct FusedNeed {
   uint32_t places = 0;
   uint64_t place_bytes = 0;
@@ -156,8 +156,8 @@ class DeviceRank {
   virtual DeviceCounts count(std::span<const Transfer> transfers) = 0;
   /// OK, or why no call is one kernel that waits for the peers' kernels. Equal on all ranks.
   virtual const Status& fuses() const = 0;
-  /// What one kernel would need, on that rank and with its buffers, to run the plan;
-  /// kUnsupported: it is no such plan, and why.
+  /// The need of one kernel that runs the plan, on that rank and with its buffers; kUnsupported: it
+  /// is no such plan, and why.
   virtual Result<FusedNeed> need_fused(const plan::Plan& plan, int rank,
                                        const Call& buffers) const = 0;
   /// Of the room that the kernels of two ranks have for each other's messages.

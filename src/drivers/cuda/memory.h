@@ -52,8 +52,8 @@ class DeviceMemory {
 };
 
 /// Fills it with zeros, in a stream of its own, and waits until that is done. kUnsupported: the
-/// device did not come to it within `patience_ns`; it may still do so later. A context of the device
-/// is current.
+/// device did not come to it within `patience_ns`, and may still do so later. A context of the
+/// device is current.
 Status clear_memory(const Cuda& cuda, CUdeviceptr address, size_t bytes, uint64_t patience_ns);
 
 /// A descriptor for the allocation, or a whole range of it that is mapped, which begins at `base`:

@@ -25,13 +25,13 @@ static_assert(offsetof(streams::FusedWords, finished) == kFusedFinished);
 
 namespace {
 
-struct Row {
+struct FusedRow {
   DataType type;
   ReduceOp op;
   const char* name;
 };
 
-constexpr Row kRows[] = {
+constexpr FusedRow kRows[] = {
 #define TUTTI_FUSED_ROW(Type, type, Operation, operation) \
   {DataType::k##Type, ReduceOp::k##Operation, "tutti_fused_" #type "_" #operation},
     TUTTI_FOLD_KERNELS(TUTTI_FUSED_ROW)
@@ -77,7 +77,7 @@ FusedCall call_on(const exec::Call& buffers) {
 
 Status FusedCalls::load() {
   const drivers::cuda::CudaModule& module = kernels_->module();
-  for (const Row& row : kRows) {
+  for (const FusedRow& row : kRows) {
     const Result<CUfunction> function = module.function(row.name);
     if (!function.ok()) return function.status();
     functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)] = function.value();
@@ -99,10 +99,10 @@ std::string FusedCalls::capacity(const Cuda& cuda, const DeviceRing& ring, const
   return std::string(kHolds) + " " + std::to_string(blocks) + (shared ? " 1" : " 0");
 }
 
-// What all ranks know beforehand takes no exchange.
+// A reason that all ranks know beforehand takes no exchange.
 Result<std::shared_ptr<const FusedCalls>> FusedCalls::open(const Cuda& cuda,
                                                            const exec::DeviceRankOptions& options,
-                                                           Parts parts) {
+                                                           FusedParts parts) {
   const auto no = [](const char* why) { return Status::unsupported(why); };
   if (options.fused_bytes == 0) return no("TUTTI_MAILBOX_BYTES is 0");
   if (options.engines_alone) return no("the communicator's engine is copy_engine");

@@ -18,18 +18,19 @@
 
 namespace tutti::engines::cuda {
 
+struct FusedParts {
+  std::shared_ptr<const FoldKernels> kernels;  // null: the rank has none
+  const DeviceRing* ring = nullptr;            // for the making
+  drivers::cuda::CUdeviceptr words = 0;        // streams::FusedWords
+  uint64_t scratch = 0, scratch_bytes = 0;
+};
+
 class FusedCalls {
  public:
-  struct Parts {
-    std::shared_ptr<const FoldKernels> kernels;  // null: the rank has none
-    const DeviceRing* ring = nullptr;            // for the making
-    drivers::cuda::CUdeviceptr words = 0;        // streams::FusedWords
-    uint64_t scratch = 0, scratch_bytes = 0;
-  };
   /// Collective (exec::Device::open). The context is current.
   static Result<std::shared_ptr<const FusedCalls>> open(const drivers::cuda::Cuda& cuda,
                                                         const exec::DeviceRankOptions& options,
-                                                        Parts parts);
+                                                        FusedParts parts);
 
   /// Puts the call into the stream, captured or not.
   Status put(const plan::Plan& plan, const FusedCall& call, drivers::cuda::CUstream stream) const;

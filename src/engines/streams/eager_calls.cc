@@ -148,7 +148,7 @@ void EagerCalls::patrol() {
   Watchdog::get().wake();
 }
 
-// What a kernel of a graph says, and what it has to hear.
+// A kernel of a graph says that it is late, and hears that it has to end.
 void EagerCalls::heed_kernels() {
   if (fused_ == nullptr || !patrols()) return;
   const uint64_t expired = fused_->expired.load(std::memory_order_acquire);
