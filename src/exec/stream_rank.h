@@ -183,7 +183,7 @@ struct DeviceRankOptions {
   StreamPlace where;                      // the rank's device
   uint64_t ring_bytes = 0;
   uint64_t fused_bytes = 0;  // of mailboxes for kernels that wait; 0: there are no such kernels
-  bool peer_access = true;  // false: this rank's ring is not for other devices' copies
+  bool peer_access = true;   // false: this rank's ring is not for other devices' copies
   uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
   // Copies within a device, too, are for copy engines, which are slower at that.
   bool engines_alone = false;
