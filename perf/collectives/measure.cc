@@ -4,7 +4,6 @@
 
 #include "perf/collectives/error.h"
 #include "perf/collectives/resident.h"
-#include "src/base/config.h"
 
 namespace tutti::perf {
 namespace {
@@ -31,9 +30,7 @@ Measurement::Measurement(const RankContext& context, const Subgroup& group,
       resident_with_communicator_(resident_bytes()),
       workload_(communicator_, options),
       resident_with_buffers_(resident_bytes()) {
-  if (!options.report.beside_nccl) return;
-  const Result<Config> config = Config::from_environment(process_environment());
-  nccl_.emplace(context, group, communicator_, config.ok() ? config.value().nccl_library : "");
+  if (options.open_baseline) nccl_ = options.open_baseline(context, group, communicator_);
 }
 
 size_t Measurement::warm_up(const std::vector<Case>& cases) {
@@ -216,7 +213,7 @@ void Measurement::check_nccl(const PreparedCase& one, const Operation& operation
 
 /// Collective. Rounds of both in turns, each first in every other one.
 void Measurement::take_turns(const PreparedCase& one, const Operation& operation, Cell& cell) {
-  if (!nccl_ || !nccl_->has(operation, one.in_place)) return;
+  if (nccl_ == nullptr || !nccl_->has(operation, one.in_place)) return;
   if (options_.checks > 0) check_nccl(one, operation);
   const LoopShape loop{.iterations = cell.iterations};
   const auto slowest = [&](double own_us) { return context_.board.max(context_.rank, own_us); };

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "perf/collectives/baseline.h"
 #include "perf/collectives/choice.h"
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/finding.h"
-#include "perf/collectives/nccl_baseline.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/statistics.h"
 #include "perf/collectives/timed_loop.h"
@@ -90,7 +90,7 @@ class Measurement {
   double device_us_ = 0;  // that the stream has worked, since it was last set to 0
   bool times_device_ = false;
   const double resident_with_communicator_;
-  std::optional<NcclBaseline> nccl_;  // with --vs nccl
+  std::unique_ptr<Baseline> nccl_;  // with --vs nccl
   Workload workload_;
   const double resident_with_buffers_;
 };

@@ -6,6 +6,7 @@
 #include "perf/collectives/datatypes.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/timed_loop.h"
+#include "src/base/config.h"
 
 namespace tutti::perf {
 
@@ -154,6 +155,13 @@ void NcclBaseline::synchronize() {
   nccl::NcclResult state = nccl::kSuccess;
   check(nccl_.value().call.ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
   check(state, "a call");
+}
+
+std::unique_ptr<Baseline> open_nccl_baseline(const RankContext& context, const Subgroup& group,
+                                             const Communicator& communicator) {
+  const Result<Config> config = Config::from_environment(process_environment());
+  return std::make_unique<NcclBaseline>(context, group, communicator,
+                                        config.ok() ? config.value().nccl_library : "");
 }
 
 }  // namespace tutti::perf

@@ -8,25 +8,23 @@
 #include <cstddef>
 #include <string>
 
-#include "perf/collectives/communicator.h"
+#include "perf/collectives/baseline.h"
 #include "src/drivers/nccl/library.h"
 
 namespace tutti::perf {
 
-class NcclBaseline {
+class NcclBaseline final : public Baseline {
  public:
   /// Collective. `library`: the setting TUTTI_NCCL. The communicator outlives it.
   NcclBaseline(const RankContext& context, const Subgroup& group, const Communicator& communicator,
                const std::string& library);
-  ~NcclBaseline();
+  ~NcclBaseline() override;
   NcclBaseline(const NcclBaseline&) = delete;
   NcclBaseline& operator=(const NcclBaseline&) = delete;
 
-  /// Whether NCCL has such a call, of this type and operation. Equal on all ranks.
-  bool has(const Operation& operation, bool in_place) const;
-  void enqueue(const Operation& operation, const void* send, void* recv);
-  /// Waits for it. NCCL's errors of calls on their way are told here.
-  void synchronize();
+  bool has(const Operation& operation, bool in_place) const override;
+  void enqueue(const Operation& operation, const void* send, void* recv) override;
+  void synchronize() override;
 
  private:
   std::string make(const Subgroup& group, const drivers::nccl::NcclId& id);
@@ -40,5 +38,9 @@ class NcclBaseline {
   const Result<drivers::nccl::Nccl>& nccl_;
   drivers::nccl::NcclComm comm_ = nullptr;
 };
+
+/// The one that TUTTI_NCCL names, or that is found. Collective.
+std::unique_ptr<Baseline> open_nccl_baseline(const RankContext& context, const Subgroup& group,
+                                             const Communicator& communicator);
 
 }  // namespace tutti::perf

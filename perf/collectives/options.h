@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/collectives/baseline.h"
 #include "perf/collectives/collective.h"
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/crew.h"
@@ -87,6 +88,7 @@ struct PerfOptions {
   size_t unaligned_elements = 0;
   ReportOptions report;
   VersusOptions versus;
+  OpenBaseline open_baseline;  // none: nothing is timed in turns
   std::optional<PlantedFault> fault;
   std::vector<std::string> command_line;
   std::vector<std::string> notes;  // about flags that were given and have no effect

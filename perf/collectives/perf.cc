@@ -15,6 +15,7 @@
 #include "perf/collectives/flags.h"
 #include "perf/collectives/launched.h"
 #include "perf/collectives/measure.h"
+#include "perf/collectives/nccl_baseline.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/plot.h"
 #include "perf/collectives/progress.h"
@@ -189,6 +190,7 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
   std::optional<TemporaryFile> own_file;
   if (plots && report.json_file.empty()) report.json_file = own_file.emplace().path();
   if (options.on_device) options.communicator.open_device = open_cuda_device;
+  if (options.report.beside_nccl) options.open_baseline = open_nccl_baseline;
   const RankBody body = [&](const RankContext& context) -> int {
     const ExitCode code = look_at_files(context, report);
     return code != kExitOk ? code : Sweep(context, options).run();

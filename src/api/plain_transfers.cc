@@ -13,7 +13,7 @@ bool PlainTransfers::add(tuttiComm_t comm, const exec::Transfer& transfer) {
   if (communicator.pending.load(std::memory_order_acquire) == 0)
     communicator.transfers().claim(transfer);
   transfers_.push_back(transfer);
-  const comm::CallOptions& options = communicator.options();
+  const comm::CallOptions& options = communicator.collectives().planner().options();
   const uint64_t timeout_ns = communicator.frame().timeout_of(options.timeout_ns);
   const bool first = transfers_.size() == 1;
   timeout_ns_ = first ? timeout_ns : std::min(timeout_ns_, timeout_ns);
