@@ -130,7 +130,7 @@ TEST_F(DriverTest, WhatHasNotBegunPassesNoDeadline) {
   constexpr int kMoreThanARareLook = 600;
   constexpr uint64_t kPassedNs = 1;
   comm::Communicator& starved = *communicators_[0];
-  const comm::CallOptions usual = starved.options();
+  const comm::CallOptions usual = starved.collectives().planner().options();
   comm::CallOptions short_of_time = usual;
   short_of_time.timeout_ns = kPassedNs;
   starved.set_options(short_of_time);
