@@ -40,7 +40,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
   options.watch = &process.watch();
-  options.attendant = &process.attendant();
+  options.progress_thread = &process.progress_thread();
   options.timeout_ns = config.timeout_ns;
   options.least_ctas = config.least_ctas > 0 ? config.least_ctas : environment.least_ctas;
   const bool says_most = environment.origins.contains("TUTTI_CTAS");

@@ -45,7 +45,7 @@ class Process {
   DescriptorRoom& descriptors() { return *descriptors_; }
   /// Started at the first use.
   Result<operation::StreamEngine*> engine();
-  comm::Attendant& attendant() { return attendant_; }
+  comm::ProgressThread& progress_thread() { return progress_thread_; }
   transport::Endpoint& endpoint() { return *endpoint_; }
   Lounge& lounge() { return lounge_; }
 
@@ -101,7 +101,7 @@ class Process {
   std::unique_ptr<bootstrap::Watch> watch_;
   std::unique_ptr<transport::Endpoint> endpoint_;  // watch_ serves it
   bool has_barrier_ = false;                       // prepare_process_barrier()
-  comm::Attendant attendant_;
+  comm::ProgressThread progress_thread_;
   Lounge lounge_;
   Turns launches_;
   std::atomic<uint64_t> launched_{0};

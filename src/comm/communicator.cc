@@ -86,7 +86,7 @@ Status Communicator::open(const Patience& patience) {
   executor_ = std::make_unique<exec::HostExecutor>(
       executor_options_of(options_, members, calls_->recorder()), members.peers(), *failure_);
   memory_ = std::make_unique<MemoryTable>(members, executor_->registrations(), *failure_,
-                                          options_.attendant, before);
+                                          options_.progress_thread, before);
   const uint64_t timeout_ns = options_.timeout_ns > 0 ? options_.timeout_ns : config().timeout_ns;
   frame_ =
       std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
@@ -145,7 +145,7 @@ Communicator::~Communicator() {
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
   if (memory_ != nullptr) {
-    memory_->leave_attendant();
+    memory_->leave_progress_thread();
     memory_->tell(nullptr);
   }
   if (failure_ != nullptr) failure_->look_with(nullptr);

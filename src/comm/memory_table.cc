@@ -196,7 +196,7 @@ Result<Window*> MemoryTable::open(const WindowMemory& mine, transport::ChannelId
   Result<std::unique_ptr<Window>> made =
       Window::create(membership_, mine, region, gather, [this] { return be_attended(); });
   if (!made.ok()) {
-    if (!was_attended) leave_attendant();
+    if (!was_attended) leave_progress_thread();
     return made.status();
   }
   windows_.push_back(std::move(made).value());
@@ -205,7 +205,7 @@ Result<Window*> MemoryTable::open(const WindowMemory& mine, transport::ChannelId
 
 // From the first window on, peers of other hosts need nobody's call here. All links or none.
 Status MemoryTable::be_attended() {
-  if (attendant_ == nullptr || !attended_.empty()) return {};
+  if (progress_thread_ == nullptr || !attended_.empty()) return {};
   for (int peer = 0; peer < membership_.ranks(); ++peer) {
     transport::Link* link = membership_.link(peer);
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
@@ -215,8 +215,8 @@ Status MemoryTable::be_attended() {
                       std::string(why.message()) +
                       "; outside of calls its windows answer that rank no more");
     };
-    if (Status status = attendant_->attend(*link, unattended); !status.ok()) {
-      leave_attendant();
+    if (Status status = progress_thread_->attend(*link, unattended); !status.ok()) {
+      leave_progress_thread();
       return status;
     }
     attended_.push_back(link);
@@ -225,8 +225,8 @@ Status MemoryTable::be_attended() {
   return {};
 }
 
-void MemoryTable::leave_attendant() {
-  for (transport::Link* link : attended_) attendant_->leave(*link);
+void MemoryTable::leave_progress_thread() {
+  for (transport::Link* link : attended_) progress_thread_->leave(*link);
   attended_.clear();
   if (watch_ != nullptr) watch_->attended(false);
 }
@@ -234,7 +234,7 @@ void MemoryTable::leave_attendant() {
 // A window that was shut stays shut; a peer that is inside after that moment is close_until()'s to
 // name.
 void MemoryTable::shut() {
-  leave_attendant();
+  leave_progress_thread();
   if (std::exchange(is_shut_, true)) return;
   for (const auto& window : windows_) window->shut();
   const uint64_t until_ns = monotonic_ns() + kStretchPatienceNs;
@@ -279,7 +279,7 @@ Status MemoryTable::close_until(Window* window, uint64_t deadline_ns) {
 
 void MemoryTable::close_all(uint64_t deadline_ns) {
   for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
-  leave_attendant();
+  leave_progress_thread();
 }
 
 Status MemoryTable::left_alone(const Status& failure) const {

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "src/comm/attendant.h"
 #include "src/comm/failure.h"
 #include "src/comm/membership.h"
+#include "src/comm/progress_thread.h"
 #include "src/comm/window.h"
 #include "src/exec/registrations.h"
 
@@ -40,13 +40,13 @@ struct KeptMemory {
 
 class MemoryTable {
  public:
-  /// `regions_before`: numbers of windows that count as taken. `attendant` may be null.
+  /// `regions_before`: numbers of windows that count as taken. `progress_thread` may be null.
   MemoryTable(const Membership& membership, exec::Registrations& registrations, Failure& failure,
-              Attendant* attendant, uint32_t regions_before)
+              ProgressThread* progress_thread, uint32_t regions_before)
       : membership_(membership),
         registrations_(registrations),
         failure_(failure),
-        attendant_(attendant),
+        progress_thread_(progress_thread),
         regions_(regions_before) {}
 
   /// Told whether links are attended from now on; null: nobody.
@@ -109,7 +109,7 @@ class MemoryTable {
   /// After a failure: peers begin nothing any more. Waits a moment for those that are inside.
   void shut();
   /// After it nothing but a call moves a link, or touches what the caller may free.
-  void leave_attendant();
+  void leave_progress_thread();
 
  private:
   struct RegisteredPart {
@@ -138,7 +138,7 @@ class MemoryTable {
   const Membership& membership_;
   exec::Registrations& registrations_;
   Failure& failure_;
-  Attendant* const attendant_;
+  ProgressThread* const progress_thread_;
   diagnosis::PeerWatch* watch_ = nullptr;
   std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   uint32_t regions_;

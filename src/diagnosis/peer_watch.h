@@ -57,7 +57,7 @@ class PeerWatch {
   void finish_meeting() const;
   /// This rank has failed, and the connected ranks were told; it passes on no more news.
   void end() { over_.store(true, std::memory_order_release); }
-  /// Whether a thread of its own (comm::Attendant) reads the links with one-sided access.
+  /// Whether a thread of its own (comm::ProgressThread) reads the links with one-sided access.
   void attended(bool is) { attended_.store(is, std::memory_order_release); }
 
  private:

@@ -23,7 +23,7 @@
 
 namespace tutti::comm {
 
-class Attendant {
+class ProgressThread {
  public:
   /// Says that a link which connected late cannot be attended, and why.
   using Report = std::function<void(const Status&)>;

@@ -1,4 +1,4 @@
-#include "src/comm/attendant.h"
+#include "src/comm/progress_thread.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ constexpr uint64_t kLongestRestNs = 4'000'000;
 
 }  // namespace
 
-Status Attendant::attend(transport::Link& link, Report report) {
+Status ProgressThread::attend(transport::Link& link, Report report) {
   uint64_t ticket = 0;
   Watch* watch = nullptr;
   {
@@ -43,7 +43,7 @@ Status Attendant::attend(transport::Link& link, Report report) {
   return joined;
 }
 
-void Attendant::settled(uint64_t ticket) {
+void ProgressThread::settled(uint64_t ticket) {
   const Status joined = join(ticket);
   if (joined.ok()) return;
   const std::lock_guard lock(mutex_);
@@ -52,7 +52,7 @@ void Attendant::settled(uint64_t ticket) {
 }
 
 // The link has its descriptor.
-Status Attendant::join(uint64_t ticket) {
+Status ProgressThread::join(uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   const auto found = charges_.find(ticket);
   if (found == charges_.end()) return {};
@@ -72,7 +72,7 @@ Status Attendant::join(uint64_t ticket) {
 }
 
 // Under mutex_.
-Status Attendant::watch(Charge& charge) {
+Status ProgressThread::watch(Charge& charge) {
   Status status =
       watch_->attend(charge.fd, Watch::News::kInput, [this, &charge] { return visit(charge); });
   charge.moves_connection = status.ok();
@@ -80,7 +80,7 @@ Status Attendant::watch(Charge& charge) {
 }
 
 // Nobody moves the connection any more: another link that shares it does, if there is one.
-void Attendant::hand_over(int fd) {
+void ProgressThread::hand_over(int fd) {
   const std::lock_guard lock(mutex_);
   for (auto& [ticket, charge] : charges_) {
     if (charge.fd != fd || !charge.link->status().ok()) continue;
@@ -90,7 +90,7 @@ void Attendant::hand_over(int fd) {
   }
 }
 
-void Attendant::leave(transport::Link& link) {
+void ProgressThread::leave(transport::Link& link) {
   link.one_sided()->on_answers({});
   std::map<uint64_t, Charge>::node_type charge;  // lives until no visit uses it
   {
@@ -107,7 +107,7 @@ void Attendant::leave(transport::Link& link) {
 }
 
 // On the watch's thread.
-uint64_t Attendant::visit(Charge& charge) {
+uint64_t ProgressThread::visit(Charge& charge) {
   transport::Stream& stream = *charge.link->stream();
   transport::OneSided& access = *charge.link->one_sided();
   // Where nothing moves though there was something, a call is at it.

@@ -1,4 +1,4 @@
-#include "src/comm/attendant.h"
+#include "src/comm/progress_thread.h"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -116,40 +116,40 @@ class FakeLink final : public transport::Link,
   std::function<void()> wake_;
 };
 
-TEST(Attendant, MovesWhatComes) {
+TEST(ProgressThread, MovesWhatComes) {
   FakeLink first, second;
-  Attendant attendant;
+  ProgressThread progress_thread;
   first.ring();  // before it is attended
-  ASSERT_TRUE(attendant.attend(first, {}).ok());
-  ASSERT_TRUE(attendant.attend(second, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(first, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(second, {}).ok());
   for (uint64_t times = 1; times <= 20; ++times) {
     EXPECT_TRUE(eventually([&] { return first.taken.load() == times; }));
     second.ring();
     EXPECT_TRUE(eventually([&] { return second.taken.load() == times; }));
     first.ring();
   }
-  attendant.leave(first);
-  attendant.leave(second);
+  progress_thread.leave(first);
+  progress_thread.leave(second);
 }
 
 // Input that a call leaves behind is not forgotten, although there is no new event.
-TEST(Attendant, ComesBackToALinkThatACallWasAt) {
+TEST(ProgressThread, ComesBackToALinkThatACallWasAt) {
   FakeLink link;
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(link, {}).ok());
   link.busy.store(true);
   link.ring();
   EXPECT_TRUE(eventually([&] { return link.visits.load() >= 3; }));
   EXPECT_EQ(link.taken.load(), 0u);
   link.busy.store(false);
   EXPECT_TRUE(eventually([&] { return link.taken.load() == 1; }));
-  attendant.leave(link);
+  progress_thread.leave(link);
 }
 
-TEST(Attendant, LeavesALinkToTheCallsThatMoveIt) {
+TEST(ProgressThread, LeavesALinkToTheCallsThatMoveIt) {
   FakeLink link;
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(link, {}).ok());
   for (uint64_t times = 1; times <= 20; ++times) {
     const uint64_t begin_ns = monotonic_ns();
     link.move_for_a_call();
@@ -158,82 +158,82 @@ TEST(Attendant, LeavesALinkToTheCallsThatMoveIt) {
     EXPECT_GE(monotonic_ns() - begin_ns, 1'000'000u) << "it rested first";
     EXPECT_EQ(link.visits.load(), times) << "and did not even look";
   }
-  attendant.leave(link);
+  progress_thread.leave(link);
 }
 
-TEST(Attendant, SaysThatALateLinkCannotBeAttended) {
+TEST(ProgressThread, SaysThatALateLinkCannotBeAttended) {
   FakeLink link;
   link.idle.store(true);
-  Attendant attendant;
+  ProgressThread progress_thread;
   std::string said;
-  ASSERT_TRUE(attendant.attend(link, [&](const Status& why) { said = why.message(); }).ok());
+  ASSERT_TRUE(progress_thread.attend(link, [&](const Status& why) { said = why.message(); }).ok());
   link.have_no_descriptor();
   link.idle.store(false);
   link.settled();
   EXPECT_NE(said.find("cannot watch descriptor"), std::string::npos) << said;
-  attendant.leave(link);
+  progress_thread.leave(link);
 }
 
-TEST(Attendant, OfLinksThatShareAConnectionOneIsMoved) {
+TEST(ProgressThread, OfLinksThatShareAConnectionOneIsMoved) {
   FakeLink first, second;
   second.take_descriptor_of(first);
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(first, {}).ok());
-  ASSERT_TRUE(attendant.attend(second, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(first, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(second, {}).ok());
   first.ring();
   EXPECT_TRUE(eventually([&] { return first.taken.load() == 1; }));
   EXPECT_EQ(second.visits.load(), 0u);
-  attendant.leave(second);  // which was not moved
+  progress_thread.leave(second);  // which was not moved
   first.ring();
   EXPECT_TRUE(eventually([&] { return first.taken.load() == 2; }));
-  attendant.leave(first);
+  progress_thread.leave(first);
 }
 
-TEST(Attendant, AnotherLinkIsMovedWhereTheFirstOneEndsOrFails) {
+TEST(ProgressThread, AnotherLinkIsMovedWhereTheFirstOneEndsOrFails) {
   for (const bool fails : {true, false}) {
     FakeLink first, second;
     second.take_descriptor_of(first);
-    Attendant attendant;
-    ASSERT_TRUE(attendant.attend(first, {}).ok());
-    ASSERT_TRUE(attendant.attend(second, {}).ok());
+    ProgressThread progress_thread;
+    ASSERT_TRUE(progress_thread.attend(first, {}).ok());
+    ASSERT_TRUE(progress_thread.attend(second, {}).ok());
     if (fails) {
       first.broken.store(true);
     } else {
-      attendant.leave(first);
+      progress_thread.leave(first);
     }
     EXPECT_TRUE(eventually([&] {
       first.ring();
       return second.visits.load() > 0;
     })) << fails;
-    if (fails) attendant.leave(first);
-    attendant.leave(second);
+    if (fails) progress_thread.leave(first);
+    progress_thread.leave(second);
   }
 }
 
-TEST(Attendant, SendsTheAnswersThatACallHasLeft) {
+TEST(ProgressThread, SendsTheAnswersThatACallHasLeft) {
   FakeLink link;
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(link, {}).ok());
   for (int times = 0; times < 20; ++times) {
     link.leave_answer();
     EXPECT_TRUE(eventually([&] { return !link.output.load(); }));
   }
-  attendant.leave(link);
+  progress_thread.leave(link);
   const uint64_t visits = link.visits.load();
   link.leave_answer();
   EXPECT_EQ(link.visits.load(), visits);
 }
 
-TEST(Attendant, LeaveWaitsForTheThread) {
+TEST(ProgressThread, LeaveWaitsForTheThread) {
   FakeLink link;
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(link, {}).ok());
   link.held.store(true);
   link.ring();
   ASSERT_TRUE(eventually([&] { return link.inside.load(); }));
   std::atomic<bool> left{false};
   std::thread leaver([&] {
-    attendant.leave(link);
+    progress_thread.leave(link);
     EXPECT_FALSE(link.inside.load());
     left.store(true);
   });
@@ -243,40 +243,40 @@ TEST(Attendant, LeaveWaitsForTheThread) {
   leaver.join();
 }
 
-TEST(Attendant, ALinkThatConnectsLaterIsMovedFromThenOn) {
+TEST(ProgressThread, ALinkThatConnectsLaterIsMovedFromThenOn) {
   FakeLink link, left;
   link.idle.store(true);
   left.idle.store(true);
-  Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link, {}).ok());
-  ASSERT_TRUE(attendant.attend(left, {}).ok());
+  ProgressThread progress_thread;
+  ASSERT_TRUE(progress_thread.attend(link, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(left, {}).ok());
   link.ring();
-  attendant.leave(left);
+  progress_thread.leave(left);
   for (FakeLink* settling : {&link, &left}) {
     settling->idle.store(false);
     settling->settled();
   }
   EXPECT_TRUE(eventually([&] { return link.taken.load() == 1; }));
   left.ring();
-  attendant.leave(link);
+  progress_thread.leave(link);
   EXPECT_EQ(left.visits.load(), 0u);
 }
 
-TEST(Attendant, ABrokenLinkIsMovedNoMore) {
+TEST(ProgressThread, ABrokenLinkIsMovedNoMore) {
   FakeLink broken, sound;
-  Attendant attendant;
+  ProgressThread progress_thread;
   broken.broken.store(true);
   broken.busy.store(true);  // its descriptor stays readable
-  ASSERT_TRUE(attendant.attend(broken, {}).ok());
-  ASSERT_TRUE(attendant.attend(sound, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(broken, {}).ok());
+  ASSERT_TRUE(progress_thread.attend(sound, {}).ok());
   broken.ring();
   for (uint64_t times = 1; times <= 100; ++times) {
     sound.ring();
     ASSERT_TRUE(eventually([&] { return sound.taken.load() == times; }));
   }
   EXPECT_EQ(broken.visits.load(), 1u);
-  attendant.leave(broken);
-  attendant.leave(sound);
+  progress_thread.leave(broken);
+  progress_thread.leave(sound);
 }
 
 }  // namespace

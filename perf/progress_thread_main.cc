@@ -1,9 +1,9 @@
-// Measures the cost of an open window for collectives: the thread of windows (src/comm/attendant.h)
-// looks at the sockets that collectives use. all_reduces of one size on three communicators in
-// turn, over and over: with a window, without, and once more without, which shows what a ratio is
-// worth on this machine.
+// Measures the cost of an open window for collectives: the thread of windows
+// (src/comm/progress_thread.h) looks at the sockets that collectives use. all_reduces of one size
+// on three communicators in turn, over and over: with a window, without, and once more without,
+// which shows what a ratio is worth on this machine.
 //
-//   attendant [ROUNDS [RANKS]]
+//   progress_thread [ROUNDS [RANKS]]
 //
 // Beside the ratios, what the thread of rank 0's process ran and how often it was woken, for each
 // call with a window: this does not depend on what else the machine does.
@@ -48,7 +48,7 @@ struct Thread {
   }
 };
 
-Thread attendant_so_far() {
+Thread progress_thread_so_far() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::ifstream(task.path() / "comm") >> name;
@@ -82,7 +82,7 @@ class Rank {
       calls = std::max(calls, static_cast<int>(kStretchNs / time_ns(comm, 5)));
     }
     std::array<std::vector<double>, kVariants> times_ns;
-    const Thread before = attendant_so_far();
+    const Thread before = progress_thread_so_far();
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < kVariants; ++i) {
         // Each follows each equally often.
@@ -91,7 +91,7 @@ class Rank {
         times_ns[variant].push_back(time_ns(comms_[variant], calls));
       }
     }
-    const Thread thread = attendant_so_far() - before;
+    const Thread thread = progress_thread_so_far() - before;
     if (context_.rank != 0) return;
     print(bytes, calls, times_ns);
     std::printf("            the thread ran %.2f us and %.3f times a call\n",
