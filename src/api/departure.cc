@@ -16,7 +16,7 @@ constexpr uint64_t kLeaveNs = 10 * kNanosecondsPerSecond;
 constexpr uint32_t kSpins = 100;
 
 // The ranks of one process leave in one thread, so they advance together.
-void leave_together(const Lounge::Ranks& ranks, const std::function<bool()>& wanted) {
+void leave_together(const PendingTeardowns::Ranks& ranks, const std::function<bool()>& wanted) {
   auto completion = std::make_shared<operation::Completion>();
   operation::Driver driver;
   for (const auto& rank : ranks) {
@@ -33,7 +33,7 @@ void leave_together(const Lounge::Ranks& ranks, const std::function<bool()>& wan
   for (const auto& rank : ranks) rank->end_leaving();
 }
 
-void leave(const Lounge::Ranks& ranks, const std::function<bool()>& wanted) {
+void leave(const PendingTeardowns::Ranks& ranks, const std::function<bool()>& wanted) {
   attempt([&] { leave_together(ranks, wanted); });
 }
 
@@ -41,12 +41,12 @@ bool never() { return false; }
 
 }  // namespace
 
-void Lounge::enroll(uint64_t communicator) {
+void PendingTeardowns::add(uint64_t communicator) {
   const std::lock_guard lock(mutex_);
   ++groups_[communicator].in_use;
 }
 
-Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
+PendingTeardowns::Ranks PendingTeardowns::hold(std::unique_ptr<comm::Communicator> rank) {
   const uint64_t communicator = rank->id();
   const std::lock_guard lock(mutex_);
   // Without memory for it the rank ends here and now.
@@ -59,12 +59,12 @@ Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
   return take_if_complete(communicator);
 }
 
-Lounge::Ranks Lounge::strike(uint64_t communicator) {
+PendingTeardowns::Ranks PendingTeardowns::remove(uint64_t communicator) {
   const std::lock_guard lock(mutex_);
   return take_if_complete(communicator);
 }
 
-Lounge::Ranks Lounge::take_if_complete(uint64_t communicator) {
+PendingTeardowns::Ranks PendingTeardowns::take_if_complete(uint64_t communicator) {
   const auto found = groups_.find(communicator);
   if (found == groups_.end() || --found->second.in_use > 0) return {};
   return std::move(groups_.extract(found).mapped().parked);
@@ -86,24 +86,24 @@ Status close_windows_of(comm::Communicator& rank) {
 
 }  // namespace
 
-Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
+Status depart(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns,
               const std::function<bool()>& wanted) {
   rank->streams().close_to_graphs();
   (void)drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
   if (is_well(*rank)) {
-    leave(lounge.park(std::move(rank)), wanted);
+    leave(teardowns.hold(std::move(rank)), wanted);
     return closed;
   }
   attempt([&] { rank->give_up(); });  // it may have failed where no peer noticed
   const uint64_t communicator = rank->id();
   rank.reset();
-  leave(lounge.strike(communicator), wanted);
+  leave(teardowns.remove(communicator), wanted);
   return closed;
 }
 
-Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+Status abandon(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns) {
   rank->streams().close_to_graphs();
   (void)drain(*rank);
   rank->failures()
@@ -112,7 +112,7 @@ Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   Status closed = close_windows_of(*rank);
   const uint64_t communicator = rank->id();
   rank.reset();
-  leave(lounge.strike(communicator), never);
+  leave(teardowns.remove(communicator), never);
   return closed;
 }
 

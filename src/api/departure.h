@@ -2,7 +2,7 @@
 //
 // A rank that leaves waits for the others to be done with it. One thread may hold several ranks of
 // a group and destroy one after the other, so the ranks of a process do not wait for each other:
-// they are parked, and the last one leaves for all.
+// they are held, and the last one leaves for all.
 //
 // Threads: any. Errors: none of the way out, since a rank that is gone cannot be waited for; only
 // that a peer is still inside a window's memory. The rank has ended all the same.
@@ -20,16 +20,16 @@
 namespace tutti::api {
 
 /// The ranks of this process that have not left, by group.
-class Lounge {
+class PendingTeardowns {
  public:
   using Ranks = std::vector<std::unique_ptr<comm::Communicator>>;
 
   /// A rank of the group was made here.
-  void enroll(uint64_t communicator);
-  /// Parks the rank. Returns all that are parked if none of its group is still in use here.
-  Ranks park(std::unique_ptr<comm::Communicator> rank);
-  /// A rank of the group ended by itself. Returns as park() does.
-  Ranks strike(uint64_t communicator);
+  void add(uint64_t communicator);
+  /// Holds the rank. Returns all that are held if none of its group is still in use here.
+  Ranks hold(std::unique_ptr<comm::Communicator> rank);
+  /// A rank of the group ended by itself. Returns as hold() does.
+  Ranks remove(uint64_t communicator);
 
  private:
   struct GroupInUse {
@@ -44,10 +44,10 @@ class Lounge {
 
 /// Waits for what is queued and for the other ranks, as said above, and frees. For the other ranks
 /// no longer than until `wanted` says that this process has something more urgent to do.
-Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
+Status depart(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns,
               const std::function<bool()>& wanted);
 /// With nobody in a blocking call: waits for what is queued, which an error ends on the other
 /// ranks, too, and frees.
-Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+Status abandon(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns);
 
 }  // namespace tutti::api

@@ -51,7 +51,7 @@ struct tuttiComm {
   tutti::Status last_error;  // under error_mutex; of the threads that call, never of a worker
   tutti::api::CommConfig config;
   tutti::api::ScaledSums scaled_sums;
-  tutti::api::Lounge* lounge = nullptr;  // of its process
+  tutti::api::PendingTeardowns* teardowns = nullptr;  // of its process
   // Why it was not made; or a child this rank is no member of, then under error_mutex.
   tutti::Status failure;
   tutti::Status outcome;           // of its end, once a worker has ended it

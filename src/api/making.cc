@@ -83,7 +83,7 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
   if (made.ok() && making.handle != nullptr) {
     const Status enrolled = caught_status([&] {
       look_for_device_memory();
-      making.handle->lounge->enroll(made.value()->id());
+      making.handle->teardowns->add(made.value()->id());
       return Status();
     });
     if (!enrolled.ok()) made = enrolled;
@@ -208,7 +208,7 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   making.device = device().current_or_used();
   making.handle = process.value()->new_handle();
   making.handle->config = config;
-  making.handle->lounge = &process.value()->lounge();
+  making.handle->teardowns = &process.value()->teardowns();
   // A watchdog may abort it as soon as it is handed out.
   making.handle->state.store(in_group() ? CommState::kPlanned : CommState::kMaking,
                              std::memory_order_release);
@@ -349,10 +349,10 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
 // Readers that come in between are told that it is being made.
 Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next,
                  const std::function<void()>& windows) {
-  Lounge& lounge = *handle->lounge;
-  lounge.enroll(next->id());
+  PendingTeardowns& teardowns = *handle->teardowns;
+  teardowns.add(next->id());
   if (!change(handle, CommState::kBusy, CommState::kMaking)) {
-    (void)abandon(std::move(next), lounge);
+    (void)abandon(std::move(next), teardowns);
     return Status::remote_error("the communicator was ended while it was edited");
   }
   (void)wait_for_use(handle, kNoDeadline);
@@ -362,7 +362,7 @@ Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next,
   std::unique_ptr<comm::Communicator> ended = std::exchange(handle->communicator, std::move(next));
   (void)change(handle, CommState::kMaking, CommState::kBusy);
   ended->failures().abort(Status::remote_error(words));
-  (void)abandon(std::move(ended), lounge);
+  (void)abandon(std::move(ended), teardowns);
   return {};
 }
 
@@ -381,11 +381,11 @@ Status end_communicator(tuttiComm* handle, CommState ended) {
   Status outcome;
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
-    Lounge& lounge = *handle->lounge;
+    PendingTeardowns& teardowns = *handle->teardowns;
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
     communicator->failures().heed_abort(&handle->abort);
-    outcome = handle->abort ? abandon(std::move(communicator), lounge)
-                            : depart(std::move(communicator), lounge, is_awaited_elsewhere);
+    outcome = handle->abort ? abandon(std::move(communicator), teardowns)
+                            : depart(std::move(communicator), teardowns, is_awaited_elsewhere);
   }
   handle->outcome = outcome;
   handle->state.store(ended, std::memory_order_release);

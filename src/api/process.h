@@ -47,7 +47,7 @@ class Process {
   Result<operation::StreamEngine*> engine();
   comm::ProgressThread& progress_thread() { return progress_thread_; }
   transport::Endpoint& endpoint() { return *endpoint_; }
-  Lounge& lounge() { return lounge_; }
+  PendingTeardowns& teardowns() { return teardowns_; }
 
   tuttiComm* new_handle();
   /// Whether another rank waits in a call on a communicator that no thread of this process is in.
@@ -102,7 +102,7 @@ class Process {
   std::unique_ptr<transport::Endpoint> endpoint_;  // watch_ serves it
   bool has_barrier_ = false;                       // prepare_process_barrier()
   comm::ProgressThread progress_thread_;
-  Lounge lounge_;
+  PendingTeardowns teardowns_;
   Turns launches_;
   std::atomic<uint64_t> launched_{0};
   std::unique_ptr<bootstrap::RankClaim> claim_;  // written by makings, which take turns
