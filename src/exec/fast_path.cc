@@ -226,14 +226,14 @@ void FastPath::add_signal(uint64_t value) {
 
 // The short form keeps its place to itself. While one of these lives the call shows where it
 // stands, as a walk would.
-class FastPath::Shown final : public ProgressSource {
+class FastPath::ProgressPublisher final : public ProgressSource {
  public:
-  Shown(const FastRun& context, const FastOperand& place)
+  ProgressPublisher(const FastRun& context, const FastOperand& place)
       : executor_(*context.executor), plan_(*place.plan), at_(context.at(place.op)) {
     executor_.state().show(this);
   }
-  Shown(const Shown&) = delete;
-  ~Shown() override { executor_.state().show(nullptr); }
+  ProgressPublisher(const ProgressPublisher&) = delete;
+  ~ProgressPublisher() override { executor_.state().show(nullptr); }
 
   StepPlace step() const override { return PlanStanding{&plan_, &at_}.step(); }
   void tell_progress(trace::Recorder& recorder, const Stall& stall) const override {
@@ -266,7 +266,7 @@ template <class Ready>
   Backoff backoff(state.options().spins);
   while (!ready()) {
     if (!backoff.pause()) continue;
-    const Shown shown(context, place);
+    const ProgressPublisher publisher(context, place);
     state.check_rare();
     if (!state.ok()) return false;
   }
@@ -332,7 +332,7 @@ bool FastPath::reach(const FastRun& context, const Instruction& op,
   const uint64_t staged = counter.staged.load(std::memory_order_relaxed);
   context.executor->machine().mark(0, op.target.peer, staged);
   if (state.is_in_same_call(op.target.peer)) return true;  // else it may be ahead
-  const Shown shown(context, op.target);
+  const ProgressPublisher publisher(context, op.target);
   return state.agrees_with(op.target.peer);
 }
 

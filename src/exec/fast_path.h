@@ -63,7 +63,7 @@ class FastPath {
     }
   };
   class Recorder;
-  class Shown;
+  class ProgressPublisher;
   struct Instruction;
   using Handler = bool (*)(const FastRun&, const Instruction&, const FastOperand*);
   struct Instruction {
