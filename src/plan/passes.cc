@@ -50,9 +50,9 @@ void merge(Plan& plan, Op& move, const Op& copy) {
 
 // Stores that bypass the cache pay where the plan does not read again what it stored. A fold reads
 // its target where the call is in place.
-class Told {
+class StoresPastCache {
  public:
-  Told(const Plan& plan, UserStores::Of of) : of_(of) {
+  StoresPastCache(const Plan& plan, UserStores::Of of) : of_(of) {
     if (of != UserStores::Of::kFinalCopies) return;
     for (const Op& op : plan.ops) {
       if (op.code != OpCode::kMove) continue;
@@ -132,12 +132,12 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
 }
 
 bool choose_stores(Plan& plan, int rank, UserStores stores) {
-  const Told told(plan, stores.of);
+  const StoresPastCache stores_past_cache(plan, stores.of);
   bool any = false;
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove) continue;
     const std::span targets(plan.operands.data() + op.operands, op.target_count);
-    const bool meant = told(plan, op);
+    const bool meant = stores_past_cache(plan, op);
     any = any || meant;
     op.store = meant ? stores.hint : types::StoreHint::kCached;
     op.peer = slot_read_last(plan, op, static_cast<uint32_t>(rank));
