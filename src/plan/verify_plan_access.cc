@@ -152,7 +152,7 @@ void Machine::move(const Context& at) {
     if (torn) return refuse_at(at, "has operands that overlap in part");
     places.push_back(*found);
   }
-  begin(at.thread, deed_of(at));
+  begin(at.thread, event_of(at));
   sources_.resize(std::max<size_t>(sources_.size(), op.source_count));
   for (size_t i = 0; i < op.source_count; ++i) {
     if (!read(places[op.target_count + i], at.thread, sources_[i])) return;
@@ -205,7 +205,7 @@ void Machine::post(const Context& at, bool sends) {
     posted.wire_bytes += bytes_of(plan, operand.encoding, elements);
   }
   threads_[posted.thread].clock.join(threads_[at.thread].clock);
-  begin(posted.thread, deed_of(at));
+  begin(posted.thread, event_of(at));
   TransferChannel& channel =
       sends ? channels_[{at.rank, op.peer, number}] : channels_[{op.peer, at.rank, number}];
   (sends ? channel.sends : channel.receives).push_back(&posted);

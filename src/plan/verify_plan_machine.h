@@ -22,7 +22,7 @@ namespace tutti::plan::verifier {
 
 /// One action of a thread. For the user's own actions around a call, `phase` is kPrologue before
 /// the rank enters it and kDone after it has returned.
-struct Deed {
+struct PlanEvent {
   uint32_t call = 0;
   uint32_t slice = 0;
   uint32_t op = 0;  // of the plan's ops, prologue or epilogue
@@ -80,7 +80,7 @@ class Machine {
     uint32_t lane = 0;
     const char* engine = "";  // of the threads that stand for a transfer: what it does
     Clock clock{};
-    std::vector<Deed> deeds{};  // [time - 1]
+    std::vector<PlanEvent> events{};  // [time - 1]
   };
 
   /// A rising counter, with what each of its values publishes.
@@ -130,11 +130,11 @@ class Machine {
 
   struct Rank {
     uint32_t call = 0;
-    bool inside = false;            // of the call
-    std::vector<Drive> drives;      // [engine]
-    std::vector<Cell> cells;        // by flag: see flag_number()
-    std::vector<uint32_t> entered;  // [rank]: 1 + the call in which its addresses were learned
-    std::vector<Moment> entries;    // [call]
+    bool inside = false;             // of the call
+    std::vector<Drive> drives;       // [engine]
+    std::vector<Cell> cells;         // by flag: see flag_number()
+    std::vector<uint32_t> entered;   // [rank]: 1 + the call in which its addresses were learned
+    std::vector<Timestamp> entries;  // [call]
     std::vector<Lane> lanes;
     std::deque<uint8_t> queue;  // in one queue: which lanes do what of the call is left
   };
@@ -176,7 +176,7 @@ class Machine {
   bool passed(const Context& at, uint32_t lane, uint64_t progress);
   void raise(const Context& at, uint64_t cell, uint64_t flag);
   bool await_cell(const Context& at, uint32_t peer, uint64_t cell, uint64_t flag);
-  Deed deed_of(const Context& at) const;
+  PlanEvent event_of(const Context& at) const;
   static size_t flag_number(uint64_t cell);
   Place flag_place(uint32_t rank, uint64_t cell, bool entry) const;
 
@@ -210,8 +210,8 @@ class Machine {
   void refuse(const std::string& what);
   void refuse_at(const Context& at, const std::string& what);
   void refuse_race(const Place& place, uint32_t thread, const Conflict& conflict, bool writes);
-  std::string describe(Moment moment) const;
-  std::string describe(const Deed& deed, uint32_t rank) const;
+  std::string describe(Timestamp timestamp) const;
+  std::string describe(const PlanEvent& event, uint32_t rank) const;
   std::string describe_memory(uint32_t memory) const;
   std::string describe_wait(uint32_t rank) const;
   Status deadlock() const;
@@ -231,14 +231,14 @@ class Machine {
   bool near(uint32_t a, uint32_t b) const {
     return group_->near(static_cast<int>(a), static_cast<int>(b));
   }
-  /// Begins a deed of the thread: its clock ticks.
-  void begin(uint32_t thread, const Deed& deed) {
+  /// Begins a event of the thread: its clock ticks.
+  void begin(uint32_t thread, const PlanEvent& event) {
     threads_[thread].clock.tick(thread);
-    threads_[thread].deeds.push_back(deed);
+    threads_[thread].events.push_back(event);
   }
   Actor actor(uint32_t thread) const {
     const Thread& self = threads_[thread];
-    return {{thread, static_cast<uint32_t>(self.deeds.size())}, &self.clock};
+    return {{thread, static_cast<uint32_t>(self.events.size())}, &self.clock};
   }
   bool ok() const { return failure_.ok(); }
 

@@ -29,7 +29,7 @@ std::optional<Conflict> Memory::read(Range range, const Actor& actor, std::vecto
     if (!actor.clock->knows(bytes.writer)) return Conflict{bytes.writer, true, begin};
     const auto same_thread =
         std::find_if(bytes.readers.begin(), bytes.readers.end(),
-                     [&](Moment reader) { return reader.thread == actor.now.thread; });
+                     [&](Timestamp reader) { return reader.thread == actor.now.thread; });
     if (same_thread == bytes.readers.end()) {
       bytes.readers.push_back(actor.now);
     } else {
@@ -49,7 +49,7 @@ std::optional<Conflict> Memory::write(Range range, const Actor& actor,
   for (auto segment = begin; segment != end; ++segment) {
     const auto& [at, bytes] = *segment;
     if (!actor.clock->knows(bytes.writer)) return Conflict{bytes.writer, true, at};
-    for (Moment reader : bytes.readers) {
+    for (Timestamp reader : bytes.readers) {
       if (!actor.clock->knows(reader)) return Conflict{reader, false, at};
     }
   }

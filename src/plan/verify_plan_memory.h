@@ -28,13 +28,13 @@ struct Part {
 
 /// The thread that touches memory, and its knowledge of other threads.
 struct Actor {
-  Moment now;
+  Timestamp now;
   const Clock* clock = nullptr;
 };
 
 /// An earlier access that is not ordered before the present one.
 struct Conflict {
-  Moment earlier;
+  Timestamp earlier;
   bool wrote = false;
   uint64_t byte = 0;
 };
@@ -52,8 +52,8 @@ class Memory {
   struct Segment {
     uint64_t end = 0;
     ValueId value = kUndefined;  // deltas from the beginning of the memory
-    Moment writer;
-    std::vector<Moment> readers;
+    Timestamp writer;
+    std::vector<Timestamp> readers;
   };
   using Segments = std::map<uint64_t, Segment>;
 

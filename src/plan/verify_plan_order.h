@@ -9,7 +9,7 @@
 namespace tutti::plan::verifier {
 
 /// A point of one thread's own time. Time 0 is before everything.
-struct Moment {
+struct Timestamp {
   uint32_t thread = 0;
   uint32_t time = 0;
 };
@@ -20,8 +20,8 @@ class Clock {
   Clock() = default;
   explicit Clock(size_t threads) : times_(threads, 0) {}
 
-  bool knows(Moment moment) const { return times_[moment.thread] >= moment.time; }
-  Moment tick(uint32_t thread) { return {thread, ++times_[thread]}; }
+  bool knows(Timestamp timestamp) const { return times_[timestamp.thread] >= timestamp.time; }
+  Timestamp tick(uint32_t thread) { return {thread, ++times_[thread]}; }
   void join(const Clock& other) {
     for (size_t i = 0; i < times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
   }

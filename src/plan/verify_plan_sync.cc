@@ -13,7 +13,7 @@ Machine::Context Machine::context_of(uint32_t rank, const Position& at) const {
   return {rank, thread_of(rank, at.lane), &at, at.op < ops.size() ? &ops[at.op] : nullptr};
 }
 
-Deed Machine::deed_of(const Context& at) const {
+PlanEvent Machine::event_of(const Context& at) const {
   const Position& where = *at.at;
   return {ranks_[at.rank].call, static_cast<uint32_t>(where.slice), where.op, where.phase};
 }
@@ -21,7 +21,7 @@ Deed Machine::deed_of(const Context& at) const {
 void Machine::signal(const Context& at, uint64_t value) {
   CounterHistory& counter = counters_[at.thread];
   if (value < counter.value) refuse_at(at, "makes a counter fall");
-  begin(at.thread, deed_of(at));
+  begin(at.thread, event_of(at));
   counter.value = value;
   counter.signals.push_back({value, threads_[at.thread].clock});
 }
@@ -52,7 +52,7 @@ bool Machine::passed(const Context& at, uint32_t lane, uint64_t progress) {
 // A flag is awaited by its exact value: to raise it again before all have seen it is a race on its
 // bytes. The addresses published at entry are part of it.
 void Machine::raise(const Context& at, uint64_t cell, uint64_t flag) {
-  begin(at.thread, deed_of(at));
+  begin(at.thread, event_of(at));
   const Place bytes = flag_place(at.rank, cell, at.op->code == OpCode::kEnter);
   const Part parts[] = {{0, bytes.range.size(), kUndefined}};
   write(bytes, at.thread, parts);
@@ -63,7 +63,7 @@ bool Machine::await_cell(const Context& at, uint32_t peer, uint64_t cell, uint64
   const Cell& awaited = ranks_[peer].cells[flag_number(cell)];
   if (awaited.flag != flag) return false;
   threads_[at.thread].clock.join(awaited.clock);
-  begin(at.thread, deed_of(at));
+  begin(at.thread, event_of(at));
   read(flag_place(peer, cell, at.op->code == OpCode::kWaitEnter), at.thread, parts_);
   return true;
 }

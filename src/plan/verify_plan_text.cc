@@ -6,27 +6,28 @@ namespace tutti::plan::verifier {
 
 using std::to_string;
 
-std::string Machine::describe(const Deed& deed, uint32_t rank) const {
-  const std::string call = to_string(deed.call);
-  const Plan& plan = set_of(deed.call).plans[rank];
-  const bool before = deed.phase == Phase::kPrologue;
-  if (deed.by_user) {
+std::string Machine::describe(const PlanEvent& event, uint32_t rank) const {
+  const std::string call = to_string(event.call);
+  const Plan& plan = set_of(event.call).plans[rank];
+  const bool before = event.phase == Phase::kPrologue;
+  if (event.by_user) {
     return std::string("its user ") +
            (before ? "before it enters call " : "after it returned from call ") + call;
   }
   const auto text_of = [&](const std::vector<Op>& ops) {
-    return to_string(deed.op) + (deed.op < ops.size() ? ": " + print(ops[deed.op]) : "");
+    return to_string(event.op) + (event.op < ops.size() ? ": " + print(ops[event.op]) : "");
   };
   if (before) return "call " + call + " prologue op " + text_of(plan.prologue);
-  if (deed.phase == Phase::kEpilogue)
+  if (event.phase == Phase::kEpilogue)
     return "call " + call + " epilogue op " + text_of(plan.epilogue);
-  return "call " + call + " slice " + to_string(deed.slice) + " op " + text_of(plan.ops);
+  return "call " + call + " slice " + to_string(event.slice) + " op " + text_of(plan.ops);
 }
 
-std::string Machine::describe(Moment moment) const {
-  const Thread& thread = threads_[moment.thread];
+std::string Machine::describe(Timestamp timestamp) const {
+  const Thread& thread = threads_[timestamp.thread];
   return std::string(thread.engine) + "rank " + to_string(thread.rank) + " lane " +
-         to_string(thread.lane) + " (" + describe(thread.deeds[moment.time - 1], thread.rank) + ")";
+         to_string(thread.lane) + " (" + describe(thread.events[timestamp.time - 1], thread.rank) +
+         ")";
 }
 
 std::string Machine::describe_memory(uint32_t memory) const {
@@ -48,7 +49,7 @@ void Machine::refuse(const std::string& what) {
 
 void Machine::refuse_at(const Context& at, const std::string& what) {
   refuse("rank " + to_string(at.rank) + " lane " + to_string(at.at->lane) + " (" +
-         describe(deed_of(at), at.rank) + ") " + what);
+         describe(event_of(at), at.rank) + ") " + what);
 }
 
 void Machine::refuse_race(const Place& place, uint32_t thread, const Conflict& conflict,
@@ -62,7 +63,7 @@ void Machine::refuse_race(const Place& place, uint32_t thread, const Conflict& c
 std::string Machine::describe_wait(uint32_t rank) const {
   const Rank& state = ranks_[rank];
   const auto describe_at = [&](const Position& at) {
-    return describe(deed_of(context_of(rank, at)), rank);
+    return describe(event_of(context_of(rank, at)), rank);
   };
   std::string text = "rank " + to_string(rank) + ": ";
   const Plan& plan = plan_of(rank);
