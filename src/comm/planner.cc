@@ -199,18 +199,19 @@ diagnosis::DescribedCall EnginePlans::describe(const Request& request) const {
 
 // Whether the call is in place and others must know: it is each rank's own affair as long as no
 // other rank touches its buffers, or all placements are touched alike.
-bool EnginePlans::placement_counts(const Prepared& prepared, const Alike& alike) {
+bool EnginePlans::placement_counts(const Prepared& prepared, const SignatureInputs& inputs) {
   const bool is_staged = prepared.plan.match->mode == plan::Mode::kStaged;
-  const bool own_affair = is_staged || alike.any_placement;
+  const bool own_affair = is_staged || inputs.any_placement;
   return prepared.key.in_place && !own_affair;
 }
 
-void EnginePlans::sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const {
+void EnginePlans::sign(Prepared& prepared, const SignatureInputs& inputs,
+                       const CallOptions& options) const {
   const auto hash_of = [&](PlanKey key) {
     key.variant = 0;  // each rank numbers them by itself
     Hash hash;
     hash.add(comm::hash_of(key));
-    hash.add(alike.shared_counts);
+    hash.add(inputs.shared_counts);
     hash.add(options.deterministic);
     hash.add(options.wire);
     hash.add(model_version_);
@@ -219,7 +220,7 @@ void EnginePlans::sign(Prepared& prepared, const Alike& alike, const CallOptions
   };
   // How the ranks of another host reach each other's buffers is their own affair.
   PlanKey near = prepared.key;
-  near.in_place = placement_counts(prepared, alike);
+  near.in_place = placement_counts(prepared, inputs);
   PlanKey common = prepared.key;
   common.in_place = common.registered = false;
   common.mode = plan::Mode::kStaged;
@@ -229,19 +230,19 @@ void EnginePlans::sign(Prepared& prepared, const Alike& alike, const CallOptions
 
 // Every plan goes through this when it is bound, whatever its layout.
 Status EnginePlans::finish(Prepared& prepared, const select::Candidate& chosen,
-                           const Request& request, const Alike& alike) {
+                           const Request& request, const SignatureInputs& inputs) {
   plan::Plan& plan = prepared.plan;
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
   if (Status status = plan::check_fit(plan, engine_.tuning); !status.ok()) return status;
   for (plan::LanePlan& lane : plan.lanes) lane.engine = engine_.engine;
   if (options_.tamper) options_.tamper(plan);
-  sign(prepared, alike, options_of(request.extras));
+  sign(prepared, inputs, options_of(request.extras));
   prepared.described = describe(request);
-  prepared.described.in_place = placement_counts(prepared, alike);
+  prepared.described.in_place = placement_counts(prepared, inputs);
   prepared.described.set_algorithm(plan.algorithm);
   prepared.described.counts =
-      static_cast<uint32_t>(alike.shared_counts ^ alike.shared_counts >> 32);
+      static_cast<uint32_t>(inputs.shared_counts ^ inputs.shared_counts >> 32);
   prepared.described.model = model_version_;
   prepared.program = exec::HostProgram(plan);
   prepared.fast = exec::FastPath::compile(prepared.program, options_.rank);

@@ -131,7 +131,7 @@ class EnginePlans {
   };
 
   /// The parts that the signature holds, or leaves out, beyond the request.
-  struct Alike {
+  struct SignatureInputs {
     uint64_t shared_counts = 0;  // a hash of the count vectors that all ranks know
     bool any_placement = true;   // in place or not is each rank's own affair
   };
@@ -150,10 +150,10 @@ class EnginePlans {
                                                  bool in_place, std::span<const uint64_t> sizes);
   const Prepared* keep(uint64_t hash, std::unique_ptr<Prepared> prepared);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
-                const Alike& alike);
+                const SignatureInputs& inputs);
   bool fits_staged(const select::Candidate& candidate, const Request& request) const;
-  static bool placement_counts(const Prepared& prepared, const Alike& alike);
-  void sign(Prepared& prepared, const Alike& alike, const CallOptions& options) const;
+  static bool placement_counts(const Prepared& prepared, const SignatureInputs& inputs);
+  void sign(Prepared& prepared, const SignatureInputs& inputs, const CallOptions& options) const;
   // Encodings: planner_wire.cc.
   codecs::WireOption wire_of(const Request& request) const;
   static std::string why_exact(const Request& request);
