@@ -20,9 +20,9 @@ namespace tutti {
 namespace {
 
 /// Keeps signals from this thread, and from those that it starts meanwhile.
-class Deaf {
+class ScopedSignalMask {
  public:
-  Deaf() {
+  ScopedSignalMask() {
     sigset_t all;
     sigfillset(&all);
     // Signals that a thread causes are for their handlers: blocked, they would end the program
@@ -30,9 +30,9 @@ class Deaf {
     for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ~Deaf() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  Deaf(const Deaf&) = delete;
-  Deaf& operator=(const Deaf&) = delete;
+  ~ScopedSignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ScopedSignalMask(const ScopedSignalMask&) = delete;
+  ScopedSignalMask& operator=(const ScopedSignalMask&) = delete;
 
  private:
   sigset_t before_;
@@ -77,7 +77,7 @@ std::string limits_of_threads() {
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> body) {
   constexpr size_t kMaxNameBytes = 15;
-  const Deaf deaf;  // inherited: no window in which a signal is heard
+  const ScopedSignalMask mask;  // inherited: no window in which a signal is heard
   try {
     // An exception that leaves the body ends the thread, and not the process.
     std::thread thread([body = std::move(body)] { attempt(body); });

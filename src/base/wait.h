@@ -28,7 +28,7 @@ inline void relax() {
 }
 
 /// How a rank waits: `sharing` ranks of its machine share memory, `cores` may run them.
-struct Company {
+struct SpinInputs {
   int sharing = 1;
   int cores = 1;
   bool has_streams = false;  // some peers are reached by the operating system only
@@ -37,19 +37,19 @@ struct Company {
 /// Polls before the processor is offered to others. A poll of streams is a system call, beside
 /// which a yield costs little; and ranks of one machine that share no memory do not know of each
 /// other.
-constexpr uint32_t spins_for(const Company& company) {
-  const bool has_core = company.sharing <= company.cores && !company.has_streams;
+constexpr uint32_t spins_for(const SpinInputs& inputs) {
+  const bool has_core = inputs.sharing <= inputs.cores && !inputs.has_streams;
   return has_core ? 20'000 : 5;
 }
 
 /// Says in `word` that this rank is in the middle of a piece of work, whatever ends that.
 template <class Word>
-class Stay {
+class ScopedFlag {
  public:
-  explicit Stay(Word& word) : word_(word) { word_.store(1, std::memory_order_seq_cst); }
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
-  ~Stay() { word_.store(0, std::memory_order_release); }
+  explicit ScopedFlag(Word& word) : word_(word) { word_.store(1, std::memory_order_seq_cst); }
+  ScopedFlag(const ScopedFlag&) = delete;
+  ScopedFlag& operator=(const ScopedFlag&) = delete;
+  ~ScopedFlag() { word_.store(0, std::memory_order_release); }
 
  private:
   Word& word_;

@@ -262,7 +262,7 @@ exec::Progress Window::advance_here(Access& access, const WindowPart& part) cons
   do {
     Door door;
     {
-      const Stay stay(inside);
+      const ScopedFlag flag(inside);
       door = part.board.door();
       touched = door == Door::kOpen && !part.board.bars(rank_) && touch(access, part);
     }

@@ -54,7 +54,7 @@ Progress HostExecutor::advance_walk() {
 // first one it has told this rank not to begin.
 Progress HostExecutor::advance_among_buffers() {
   const auto in_plan = [this] {
-    const Stay stay(state_.mine().guard().inside);
+    const ScopedFlag flag(state_.mine().guard().inside);
     return state_.is_shut_out() ? Progress::kBlocked : advance_walk();
   };
   const Progress progress = in_plan();
