@@ -56,10 +56,10 @@ std::vector<Address> named_places(const Config& config, const Variables& variabl
 }
 
 Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_view name,
-                       const Asker& asker) {
+                       const PlaceClient& client) {
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
-  Result<std::vector<Address>> addresses = resolve(place.host, asker.who, asker.patience);
+  Result<std::vector<Address>> addresses = resolve(place.host, client.who, client.patience);
   if (!addresses.ok()) return addresses.status();
   UniqueId id = UniqueId::at(std::move(addresses).value(), place.port, key.value(), name);
   id.keyless = !config.key;
@@ -70,8 +70,8 @@ Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_
 Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t sequence,
                        const Patience& patience) {
   const std::string name = "id #" + std::to_string(sequence) + "@" + std::to_string(place.port);
-  const Asker asker{"process " + std::to_string(getpid()), patience};
-  Result<UniqueId> id = id_at(place, config, name, asker);
+  const PlaceClient client{"process " + std::to_string(getpid()), patience};
+  Result<UniqueId> id = id_at(place, config, name, client);
   if (id.ok()) {
     id.value().rank_0_opens = true;
     return id;

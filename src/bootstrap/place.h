@@ -28,7 +28,7 @@ std::vector<Address> named_places(const Config& config, const Variables& variabl
 
 /// The name of the one that asks for an id, for messages ("rank 1 of 2"), and how long it waits for
 /// the host's name to be known.
-struct Asker {
+struct PlaceClient {
   std::string who;
   Patience patience{0};
 };
@@ -36,7 +36,7 @@ struct Asker {
 /// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
 /// TUTTI_INSECURE took the place of a key.
 Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_view name,
-                       const Asker& asker);
+                       const PlaceClient& client);
 
 /// The same for ids that programs hand to their ranks: each process that asks as often as the
 /// others gets the same id, which says that rank 0 opens the place (exchange_at).

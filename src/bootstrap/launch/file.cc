@@ -46,31 +46,32 @@ Result<Notice> decode(std::string_view bytes) {
 }
 
 /// All that a rank reads of its job and of those that look the same.
-struct Sight {
+struct ObservedFiles {
   std::vector<Notice> own, others;
   bool leftovers = false;
 };
 
-Result<Sight> look(const std::string& folder, const std::string& prefix, const Origin& origin) {
+Result<ObservedFiles> look(const std::string& folder, const std::string& prefix,
+                           const Origin& origin) {
   const Result<LocalFile::Found> found = LocalFile::find(folder, prefix);
   if (!found.ok()) return found.status();
-  Sight sight;
-  sight.leftovers = found.value().leftovers;
+  ObservedFiles observed;
+  observed.leftovers = found.value().leftovers;
   for (const LocalFile::FoundFile& file : found.value().posted) {
     Result<Notice> notice = decode(file.bytes);
     if (!notice.ok()) return notice.status();
-    auto& where = of_one_job(origin, notice.value().origin) ? sight.own : sight.others;
+    auto& where = of_one_job(origin, notice.value().origin) ? observed.own : observed.others;
     where.push_back(std::move(notice).value());
   }
-  return sight;
+  return observed;
 }
 
 /// Somebody else claims this rank: whoever waits with a rank 0 of that name is told.
 Status refuse_twins(const LaunchMeeting& meeting, const std::string& folder,
                     const std::string& prefix, const Origin& origin) {
-  const Result<Sight> sight = look(folder, prefix, origin);
-  if (!sight.ok()) return sight.status();
-  for (const Notice& notice : sight.value().own) {
+  const Result<ObservedFiles> observed = look(folder, prefix, origin);
+  if (!observed.ok()) return observed.status();
+  for (const Notice& notice : observed.value().own) {
     Visit visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
     visit.twin = true;
     if (meeting.server == nullptr || notice.id.job != meeting.id.job) decline(visit);
@@ -94,19 +95,19 @@ Status post(const Start& start, LaunchMeeting& meeting, const std::string& folde
 }
 
 /// Why what lies there is not what this rank waits for.
-std::string remark_on(const Sight& sight, const Origin& origin, uint64_t made) {
-  if (!sight.own.empty()) {
+std::string remark_on(const ObservedFiles& observed, const Origin& origin, uint64_t made) {
+  if (!observed.own.empty()) {
     return " (it is at its launched communicator number " +
-           std::to_string(sight.own.front().made + 1) + ", this rank at number " +
+           std::to_string(observed.own.front().made + 1) + ", this rank at number " +
            std::to_string(made + 1) + ")";
   }
-  if (!sight.others.empty() && origin && sight.others.front().origin) {
-    return " (a rank 0 that " + sight.others.front().origin->text() +
+  if (!observed.others.empty() && origin && observed.others.front().origin) {
+    return " (a rank 0 that " + observed.others.front().origin->text() +
            " started waits for a job that looks the same, but " + origin->text() +
            " started this rank: if they are of one job, set TUTTI_JOB to one name on all its "
            "ranks)";
   }
-  return sight.leftovers ? " (what lies there is left over from a process that ended)" : "";
+  return observed.leftovers ? " (what lies there is left over from a process that ended)" : "";
 }
 
 /// A making that failed here has succeeded at rank 0, which does not come back to it.
@@ -124,19 +125,19 @@ Status await(const Start& start, LaunchMeeting& meeting, const std::string& fold
   for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
     const Result<Origin> origin = find_origin(start, meeting.launch);  // its starter may end
     if (!origin.ok()) return origin.status();
-    const Result<Sight> looked = look(folder, prefix, origin.value());
+    const Result<ObservedFiles> looked = look(folder, prefix, origin.value());
     if (!looked.ok()) return looked.status();
-    const Sight& sight = looked.value();
+    const ObservedFiles& observed = looked.value();
     if (meeting.contested()) return refuse_twins(meeting, folder, prefix, origin.value());
-    if (sight.own.size() > 1) return two_jobs();
-    if (!sight.own.empty() && sight.own.front().made == start.made) {
-      meeting.id = sight.own.front().id;
+    if (observed.own.size() > 1) return two_jobs();
+    if (!observed.own.empty() && observed.own.front().made == start.made) {
+      meeting.id = observed.own.front().id;
       return {};
     }
-    if (!sight.own.empty() && sight.own.front().made > start.made) {
-      return at_different_makings(sight.own.front(), meeting, start.made);
+    if (!observed.own.empty() && observed.own.front().made > start.made) {
+      return at_different_makings(observed.own.front(), meeting, start.made);
     }
-    const std::string remark = remark_on(sight, origin.value(), start.made);
+    const std::string remark = remark_on(observed, origin.value(), start.made);
     const std::string place = "'" + folder + "/" + prefix + "'";
     start.patience.waits_for("rank 0 has not posted " + place + remark);
     if (start.patience.over()) {
