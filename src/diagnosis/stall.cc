@@ -16,10 +16,10 @@ namespace {
 
 // A peer may have given up because a third rank died. Health learns of the death itself within this
 // time, and the death says more than the peer's words.
-constexpr uint64_t kHearsayNs = 300'000'000;
+constexpr uint64_t kRemoteReportNs = 300'000'000;
 // A peer that cannot be reached, or ended without a word, may have left because of other ranks. The
 // ranks that are connected with those tell it on, which takes longer.
-constexpr uint64_t kUntoldNs = 2 * kHearsayNs;
+constexpr uint64_t kUntoldNs = 2 * kRemoteReportNs;
 // Notes cost a system call and a wake-up each, so they begin late.
 constexpr uint64_t kTellNs = 200'000'000;
 constexpr uint64_t kTellPerStreamNs = 1'000'000;
@@ -93,11 +93,11 @@ Status Stall::check(const LongWait& wait) {
   const uint64_t from_ns = due_ns == report_ns ? reported_ns_ : since_ns_;
   const uint64_t time_ns = due_ns > from_ns ? due_ns - from_ns : 0;
   if (now_ns + std::min(kMostSilenceNs, time_ns / 2) < due_ns) return {};
-  const Trail trail = inquire(wait, now_ns);
-  const uint64_t patience_ns = trail.open ? kMostSilenceNs : 0;
+  const BlameChain chain = query(wait, now_ns);
+  const uint64_t patience_ns = chain.open ? kMostSilenceNs : 0;
   if (now_ns <= due_ns || now_ns - due_ns < patience_ns) return {};
-  Status status = conclude(wait, trail.culprit, now_ns);
-  inquiry_ns_ = 0;
+  Status status = conclude(wait, chain.culprit, now_ns);
+  query_ns_ = 0;
   return status;
 }
 
@@ -118,7 +118,7 @@ void Stall::begin(const LongWait& wait, uint64_t now_ns) {
   if (episode_ == episode) return;
   episode_ = episode;
   since_ns_ = reported_ns_ = told_ns_ = now_ns;
-  gave_up_at_ns_ = inquiry_ns_ = 0;
+  gave_up_at_ns_ = query_ns_ = 0;
   cause_ = {};
 }
 
@@ -144,7 +144,7 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
 
 Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
   // While this rank asks, each answer names the rank to ask next, so it reads at once.
-  if (!has_streams_ || (inquiry_ns_ == 0 && now_ns - heard_ns_ < kHearNs)) return {};
+  if (!has_streams_ || (query_ns_ == 0 && now_ns - heard_ns_ < kHearNs)) return {};
   heard_ns_ = now_ns;
   for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
     if (contacts_[peer].stream == nullptr) continue;
@@ -223,7 +223,7 @@ Status Stall::diagnose(const LongWait& wait) {
     cause = cause_told_by(wait.peer);
     if (!cause.known()) {
       cause_ = {};
-      return hearsay(std::move(status), kUntoldNs);
+      return remote_report(std::move(status), kUntoldNs);
     }
   } else {
     return {};
@@ -233,7 +233,7 @@ Status Stall::diagnose(const LongWait& wait) {
   const std::string why = health_.name_of(static_cast<int>(wait.peer)) + " gave up " +
                           health_.because_of(cause) + "; rank " + std::to_string(options_.rank) +
                           " cannot go on with " + wait.what;
-  return hearsay(Status::remote_error(why), kHearsayNs);
+  return remote_report(Status::remote_error(why), kRemoteReportNs);
 }
 
 // When the calls of two ranks differ, each blames the other, and a third rank that gives up because
@@ -247,7 +247,7 @@ Status Stall::compare_with_host(const LongWait& wait) {
   return {};
 }
 
-Status Stall::hearsay(Status status, uint64_t patience_ns) {
+Status Stall::remote_report(Status status, uint64_t patience_ns) {
   if (status.code() != Code::kRemoteError) return status;
   const uint64_t now_ns = monotonic_ns();
   if (gave_up_at_ns_ == 0) gave_up_at_ns_ = now_ns;

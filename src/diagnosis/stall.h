@@ -126,7 +126,7 @@ class Stall {
     Cause cause;           // of giving up, if it has
   };
   /// The end of the chain of ranks that wait for each other.
-  struct Trail {
+  struct BlameChain {
     uint32_t culprit = 0;
     bool open = false;  // the rank may still answer that it waits, too
   };
@@ -149,7 +149,7 @@ class Stall {
   void announce_new_call(uint32_t peer, uint32_t number, uint32_t runs);
   std::optional<transport::Note> note_of_call(uint32_t number) const;
   Status mismatch_at(const LongWait& wait, uint32_t peer, Status found) const;
-  Status hearsay(Status status, uint64_t patience_ns);
+  Status remote_report(Status status, uint64_t patience_ns);
   void tell_all(uint32_t number, const Loss& loss);
   bool has_let_go(const Contact& peer) const;
   bool have_all_let_go() const;
@@ -158,8 +158,8 @@ class Stall {
   uint64_t silence_ns(uint64_t now_ns) const;
   bool waits(const Situation& situation, uint64_t now_ns) const;
   bool may_answer(uint32_t rank, uint64_t now_ns) const;
-  Trail find_culprit(const LongWait& wait, uint64_t now_ns) const;
-  Trail inquire(const LongWait& wait, uint64_t now_ns);
+  BlameChain find_culprit(const LongWait& wait, uint64_t now_ns) const;
+  BlameChain query(const LongWait& wait, uint64_t now_ns);
   Status conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns);
   std::string describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const;
   std::string waiting_ranks(uint32_t culprit, uint64_t now_ns) const;
@@ -185,7 +185,7 @@ class Stall {
   uint32_t told_call_ = 0;  // the last call whose description other hosts have
   uint64_t heard_ns_ = 0;
   uint64_t reported_ns_ = 0;
-  uint64_t inquiry_ns_ = 0;     // since when this rank looks for the culprit; 0: it does not
+  uint64_t query_ns_ = 0;       // since when this rank looks for the culprit; 0: it does not
   uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
   Cause cause_;
 };

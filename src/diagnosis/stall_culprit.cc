@@ -80,23 +80,23 @@ uint64_t Stall::silence_ns(uint64_t now_ns) const {
 // The word of a rank that has spoken since the questions began counts until they end.
 bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
   if (situation.seen_ns == 0) return false;
-  const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
+  const bool told = query_ns_ != 0 && situation.told_ns >= query_ns_;
   return told || situation.seen_ns + silence_ns(now_ns) >= now_ns;
 }
 
 // A rank of another host may wait unseen, because it is not connected with this rank and sends it
 // no notes. It is not to blame before it has had time to answer a question.
 bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
-  if (contacts_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
+  if (contacts_[rank].stream == nullptr || query_ns_ == 0) return false;
   const Heard& heard = heard_[rank];
-  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it has answered
-  return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
+  if (heard.serial > 0 && heard.at_ns >= query_ns_) return false;  // it has answered
+  return heard.asked_ns < query_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
 }
 
 // Follows the chain of waiting ranks, beginning with this one. If the chain closes to a circle, the
 // culprit is the rank of it that was not seen for longest: it may have been stopped while it
 // waited.
-Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
+Stall::BlameChain Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   const auto self = static_cast<uint32_t>(options_.rank);
   std::vector<bool> visited(contacts_.size(), false);
   uint32_t at = wait.peer, oldest = wait.peer;
@@ -116,16 +116,16 @@ Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
 }
 
 // Asks the rank at the end of the chain, once.
-Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
-  if (inquiry_ns_ == 0) inquiry_ns_ = now_ns;
-  const Trail trail = find_culprit(wait, now_ns);
-  if (!trail.open || heard_[trail.culprit].asked_ns >= inquiry_ns_) return trail;
-  heard_[trail.culprit].asked_ns = now_ns;
+Stall::BlameChain Stall::query(const LongWait& wait, uint64_t now_ns) {
+  if (query_ns_ == 0) query_ns_ = now_ns;
+  const BlameChain chain = find_culprit(wait, now_ns);
+  if (!chain.open || heard_[chain.culprit].asked_ns >= query_ns_) return chain;
+  heard_[chain.culprit].asked_ns = now_ns;
   transport::Note question;
   question.small[0] = wait.number;
-  contacts_[trail.culprit].link->probe();  // if the rank has left in good order, that is no loss
-  contacts_[trail.culprit].stream->tell(channel(kAskLane), question);
-  return trail;
+  contacts_[chain.culprit].link->probe();  // if the rank has left in good order, that is no loss
+  contacts_[chain.culprit].stream->tell(channel(kAskLane), question);
+  return chain;
 }
 
 /// "; ranks 0-4 wait for it". Empty if no rank waits for it any more.
