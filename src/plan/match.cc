@@ -70,7 +70,7 @@ void distil_send(Match& result, const Traffic& traffic, uint32_t index) {
   matched.push_count = static_cast<uint32_t>(result.push_targets.size()) - matched.pushes;
 }
 
-void distil(Match& result, const Traffic& traffic) {
+void keep_own_steps(Match& result, const Traffic& traffic) {
   const Schedule& mine = result.schedule;
   result.steps.resize(mine.steps.size());
   size_t arrival = 0;
@@ -238,7 +238,7 @@ Result<Match> HostMatch::of(int rank) const {
   result.far = near < static_cast<size_t>(shape_.ranks);
   result.schedule = traffic_->schedule_of(rank);
   if (Status status = check_limits(result); !status.ok()) return status;
-  distil(result, *traffic_);
+  keep_own_steps(result, *traffic_);
   find_far_lanes(result, request_);
   if (Status status = find_rounding(result, request_, rank); !status.ok()) return status;
   return result;
