@@ -53,7 +53,7 @@ PendingTeardowns::Ranks PendingTeardowns::hold(std::unique_ptr<comm::Communicato
   attempt([&] {
     GroupInUse& group = groups_[communicator];
     // Its destroy is over: an abort that comes later is none of those who leave for it.
-    if (group.in_use > 1) rank->failures().heed_abort(nullptr);
+    if (group.in_use > 1) rank->failures().watch_abort(nullptr);
     group.parked.push_back(std::move(rank));
   });
   return take_if_complete(communicator);

@@ -383,7 +383,7 @@ Status end_communicator(tuttiComm* handle, CommState ended) {
   if (communicator != nullptr) {
     PendingTeardowns& teardowns = *handle->teardowns;
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
-    communicator->failures().heed_abort(&handle->abort);
+    communicator->failures().watch_abort(&handle->abort);
     outcome = handle->abort ? abandon(std::move(communicator), teardowns)
                             : depart(std::move(communicator), teardowns, is_awaited_elsewhere);
   }

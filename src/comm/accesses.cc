@@ -11,7 +11,7 @@ void Accesses::name(const Access& access, uint64_t own_timeout_ns) {
 }
 
 Status Accesses::run(const Access& access, uint64_t own_timeout_ns) {
-  frame_.heed();
+  frame_.check_failures();
   frame_.recorder().begin(frame_.labels().label(access), ++calls_, trace::Series::kOneSided);
   name(access, own_timeout_ns);
   (void)frame_.state().wait([this] { return advance(); });
@@ -21,7 +21,7 @@ Status Accesses::run(const Access& access, uint64_t own_timeout_ns) {
 }
 
 Status Accesses::begin(const Access& access, uint64_t own_timeout_ns, uint64_t ticket) {
-  frame_.heed();
+  frame_.check_failures();
   frame_.recorder().begin_queued(ticket, frame_.labels().label(access), ++calls_,
                                  trace::Series::kOneSided);
   if (!frame_.status().ok()) return frame_.status();

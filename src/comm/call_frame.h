@@ -1,4 +1,4 @@
-// The frame that every call of a communicator has around its work: it heeds failures that others
+// The frame that every call of a communicator has around its work: it checks failures that others
 // have found, has a deadline, is written into the flight recorder, and hands on what failed.
 //
 // Owns: the recorder. Threads: the thread that drives the communicator; those that say so, any.
@@ -37,7 +37,7 @@ class CallFrame {
 
   /// Before a call: what a thread that is in no call has found holds for the calls behind it, also
   /// for those that wait for nobody.
-  void heed() {
+  void check_failures() {
     if (failure_.is_known()) [[unlikely]]
       fail_calls();
   }

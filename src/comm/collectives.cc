@@ -53,7 +53,7 @@ Result<Request> Collectives::contribute(const Request& request) {
 // Flattened: the way of every small call, where each step that is not inlined shows.
 [[gnu::flatten]] Status Collectives::run(const Request& request) {
   executor_.claim_cells();
-  frame_.heed();
+  frame_.check_failures();
   const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
   if (plain && repeat_.is(request)) [[likely]] {
     const Prepared* ready = planner_.host().repeat(request, repeat_.placement.holds(request), {});
@@ -102,7 +102,7 @@ Status Collectives::run_plan(const Request& request) {
 }
 
 Status Collectives::begin(const Request& request, uint64_t ticket) {
-  frame_.heed();
+  frame_.check_failures();
   outcome_ = Status();
   if (request.counts != nullptr) return begin_vectors(request, ticket);
   const Result<Request> scaled =

@@ -269,12 +269,12 @@ bool DeviceCalls::may_take(const Request& request) {
 }
 
 // In place a group of one moves nothing, so nothing would be scaled.
-Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
+Status DeviceCalls::unsupported_reason(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
-  if (kernels_->objection(request, engine).ok()) return {};
+  if (kernels_->unsupported_reason(request, engine).ok()) return {};
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
-  if (has_private_counts(request)) return objection_to_transfers(engine);
+  if (has_private_counts(request)) return unsupported_transfers(engine);
   const bool folds = schedule::reduces(request.collective);
   if (folds && engine == EngineWish::kCopyEngine) {
     return Status::unsupported("copy engines do not compute");
@@ -291,7 +291,7 @@ Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
 }
 
 bool DeviceCalls::takes(const Request& request, EngineWish engine) const {
-  return rank_ != nullptr && objection(request, engine).ok();
+  return rank_ != nullptr && unsupported_reason(request, engine).ok();
 }
 
 Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* memory,
@@ -316,7 +316,7 @@ Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_plac
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
   const EngineWish engine = plans_->options_of(request.extras).engine;
-  const bool fused = kernels_->objection(request, wish_for(engine)).ok();
+  const bool fused = kernels_->unsupported_reason(request, wish_for(engine)).ok();
   const Result<DirectCall> direct = fused ? Result<DirectCall>(Status::unsupported("one kernel"))
                                           : find_direct(request, in_place, where.capture != 0);
   const Result<const Prepared*> prepared =
@@ -345,7 +345,7 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
   return streamed;
 }
 
-Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
+Status DeviceCalls::unsupported_transfers(EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
   if (rank_->pair_bytes() > 0) return {};
@@ -403,15 +403,16 @@ std::string DeviceCalls::rings() const {
 
 std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, EngineWish asked,
                                  EngineWish engine) {
-  const Status why = objection_to_transfers(engine);
+  const Status why = unsupported_transfers(engine);
   return why.ok() ? explain_transfers(transfers) : not_by_streams(why, asked);
 }
 
 std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,
                                  EngineWish engine) {
-  if (const Status why = objection(request, engine); !why.ok()) return not_by_streams(why, asked);
+  if (const Status why = unsupported_reason(request, engine); !why.ok())
+    return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_transfers(transfers_of(request));
-  const Status unfused = kernels_->objection(request, engine);
+  const Status unfused = kernels_->unsupported_reason(request, engine);
   if (unfused.ok()) return explain_kernel(request, in_place);
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());

@@ -62,9 +62,9 @@ class DeviceCalls {
   /// `engine`: what the options of the call ask for, or the communicator's wish.
   bool takes(const Request& request, EngineWish engine) const;
   /// Why the request goes by the host; OK: it does not.
-  Status objection(const Request& request, EngineWish engine) const;
+  Status unsupported_reason(const Request& request, EngineWish engine) const;
   /// The same of all sends and receives.
-  Status objection_to_transfers(EngineWish engine) const;
+  Status unsupported_transfers(EngineWish engine) const;
   /// The request as the rank's streams take it, but for its deadline and who is told of its end.
   /// Valid until the next call of this.
   Result<exec::StreamedCall> call_of(const Request& request, bool in_place,

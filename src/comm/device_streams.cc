@@ -132,13 +132,13 @@ Status DeviceStreams::remove(uint64_t number) {
   return Status::invalid_usage("the handle is of no registration of this communicator");
 }
 
-Status DeviceStreams::objection(const Request& request, EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->objection(request, engine_for(asked));
+Status DeviceStreams::unsupported_reason(const Request& request, EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->unsupported_reason(request, engine_for(asked));
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
-Status DeviceStreams::objection_to_transfers(EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->objection_to_transfers(engine_for(asked));
+Status DeviceStreams::unsupported_transfers(EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->unsupported_transfers(engine_for(asked));
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
@@ -182,13 +182,13 @@ Status DeviceStreams::check_host_way(const HostWay& way) {
 
 // Where all ranks' calls go by the host, options or not, there is nothing that could differ.
 Status DeviceStreams::announce_host_way(const Request& request, EngineWish asked) {
-  if (asked != EngineWish::kHost || !objection(request, EngineWish::kAuto).ok()) return {};
+  if (asked != EngineWish::kHost || !unsupported_reason(request, EngineWish::kAuto).ok()) return {};
   return calls_->declare_by_host(request);
 }
 
 Status DeviceStreams::announce_host_way(std::span<const exec::Transfer> transfers,
                                         EngineWish asked) {
-  if (asked != EngineWish::kHost || !objection_to_transfers(EngineWish::kAuto).ok()) return {};
+  if (asked != EngineWish::kHost || !unsupported_transfers(EngineWish::kAuto).ok()) return {};
   return calls_->rank().declare(transfers);
 }
 

@@ -6,7 +6,7 @@
 //
 // Owns:    the calls of the rank's streams (DeviceCalls), registered device memory, their order.
 // Threads: one at a time; look() and remove() any. Lifetime: within what it is given.
-// Errors:  those of objection() are none: they say why a call goes by the host.
+// Errors:  those of unsupported_reason() are none: they say why a call goes by the host.
 #pragma once
 
 #include <functional>
@@ -62,7 +62,7 @@ class DeviceStreams {
   const exec::StreamPlace& place() const { return options_.place; }
   /// Whether some rank has a device.
   bool any() const { return calls_ != nullptr; }
-  /// If objection() has none.
+  /// If unsupported_reason() has none.
   DeviceCalls& calls() { return *calls_; }
   /// Finds out whether a peer has given up.
   void look() const {
@@ -71,9 +71,9 @@ class DeviceStreams {
 
   /// Why the request goes by the host; OK: its streams run it from device to device. Equal on all
   /// ranks. `asked`: by its options.
-  Status objection(const Request& request, EngineWish asked) const;
+  Status unsupported_reason(const Request& request, EngineWish asked) const;
   /// The same of all sends and receives.
-  Status objection_to_transfers(EngineWish asked) const;
+  Status unsupported_transfers(EngineWish asked) const;
   /// kUnsupported if the options asked for another way. The log is told once for each operation.
   Status check_host_way(const HostWay& way);
   /// If the options ask for the host: peers that would put it into their streams learn of it. An

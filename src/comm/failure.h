@@ -58,7 +58,7 @@ class Failure final : public diagnosis::Health {
 
   /// From now on check() aborts once `ordered` is true; null: no more. `ordered` outlives this
   /// object. Called by the thread that drives the communicator.
-  void heed_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
+  void watch_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
   bool is_abort_ordered() const {
     return abort_ordered_ != nullptr && abort_ordered_->load(std::memory_order_acquire);
   }

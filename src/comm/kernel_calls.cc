@@ -72,7 +72,7 @@ KernelCalls::KernelCalls(const exec::DeviceRank& rank, Planner& planner, EngineP
   plans_ = &planner.add(std::move(engine));
 }
 
-Status KernelCalls::objection(const Request& request, EngineWish engine) {
+Status KernelCalls::unsupported_reason(const Request& request, EngineWish engine) {
   if (engine != EngineWish::kAuto && engine != EngineWish::kKernel) {
     return Status::unsupported("the engine is another one");
   }

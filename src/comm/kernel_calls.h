@@ -4,8 +4,8 @@
 // the call, the model and what all ranks' plans need. Whether an algorithm is one kernel is asked
 // of the plans of all ranks, in place and not, when it is first chosen.
 //
-// Threads: one at a time. Errors: none but the planner's; an objection says why another engine runs
-// the call.
+// Threads: one at a time. Errors: none but the planner's; an unsupported_reason says why another
+// engine runs the call.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class KernelCalls {
 
   /// OK: one kernel runs the call. `engine`: auto compares prices, kernel does not; by others none
   /// does. Equal on all ranks.
-  Status objection(const Request& request, EngineWish engine);
+  Status unsupported_reason(const Request& request, EngineWish engine);
   /// Valid until the next call of this.
   Result<const Prepared*> prepare(const Request& request, bool in_place) {
     return plans_->prepare(request, in_place, {});

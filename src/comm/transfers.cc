@@ -8,7 +8,7 @@ void Transfers::name(uint64_t own_timeout_ns) {
 }
 
 Status Transfers::run(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns) {
-  frame_.heed();
+  frame_.check_failures();
   name(own_timeout_ns);
   frame_.recorder().begin(frame_.labels().label(transfers), ++calls_, trace::Series::kTransfers);
   Status status = pairs_.run(transfers);
@@ -22,7 +22,7 @@ Status Transfers::run(std::span<const exec::Transfer> transfers, uint64_t own_ti
 
 Status Transfers::begin(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns,
                         uint64_t ticket) {
-  frame_.heed();
+  frame_.check_failures();
   frame_.recorder().begin_queued(ticket, frame_.labels().label(transfers), ++calls_,
                                  trace::Series::kTransfers);
   if (!frame_.status().ok()) return frame_.status();

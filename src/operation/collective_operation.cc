@@ -106,14 +106,16 @@ plan::Progress CollectiveOperation::advance() { return communicator().collective
 
 Status CollectiveOperation::outcome() const { return communicator().collectives().outcome(); }
 
-Status CollectiveOperation::objection_of_streams() const {
-  return communicator().streams().objection(request(), options().engine);
+Status CollectiveOperation::unsupported_by_streams() const {
+  return communicator().streams().unsupported_reason(request(), options().engine);
 }
 
 Status CollectiveOperation::check_host_way() {
   const bool may = comm::DeviceCalls::may_take(request_);
-  return communicator().streams().check_host_way(
-      {.operation = name(), .why = objection_of_streams(), .asked = options().engine, .may = may});
+  return communicator().streams().check_host_way({.operation = name(),
+                                                  .why = unsupported_by_streams(),
+                                                  .asked = options().engine,
+                                                  .may = may});
 }
 
 Status CollectiveOperation::announce_host_way() {

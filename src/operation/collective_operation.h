@@ -29,7 +29,7 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
   plan::Progress advance() override;
   Status outcome() const override;
 
-  Status objection_of_streams() const override;
+  Status unsupported_by_streams() const override;
   Status check_host_way() override;
   Status announce_host_way() override;
   Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where) override;

@@ -10,7 +10,7 @@ bool Operation::can_join(const Operation&) const { return false; }
 
 void Operation::join(const Operation&) {}
 
-Status Operation::objection_of_streams() const {
+Status Operation::unsupported_by_streams() const {
   return Status::unsupported("calls of this kind do not go by streams");
 }
 

@@ -93,7 +93,7 @@ class Operation {
   virtual Status outcome() const = 0;
 
   /// Why streams of devices send it through the host; OK: they run it. Equal on all ranks.
-  virtual Status objection_of_streams() const;
+  virtual Status unsupported_by_streams() const;
   /// Before they do so, though its options may ask for something else: kUnsupported then. The log
   /// is told once for each name.
   virtual Status check_host_way() { return {}; }

@@ -8,7 +8,7 @@ namespace tutti::operation {
 
 Runner runner_of(const Operation& operation, const CallStream& stream) {
   if (stream.is_of_device()) {
-    return operation.objection_of_streams().ok() ? Runner::kStream : Runner::kStreamThread;
+    return operation.unsupported_by_streams().ok() ? Runner::kStream : Runner::kStreamThread;
   }
   const bool is_host = stream.kind == StreamKind::kHost;
   const bool is_replayed = operation.communicator().streams().is_replayed();

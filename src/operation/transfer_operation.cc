@@ -113,13 +113,13 @@ plan::Progress TransferOperation::advance() { return communicator().transfers().
 
 Status TransferOperation::outcome() const { return communicator().transfers().outcome(); }
 
-Status TransferOperation::objection_of_streams() const {
-  return communicator().streams().objection_to_transfers(options().engine);
+Status TransferOperation::unsupported_by_streams() const {
+  return communicator().streams().unsupported_transfers(options().engine);
 }
 
 Status TransferOperation::check_host_way() {
   return communicator().streams().check_host_way(
-      {.operation = name(), .why = objection_of_streams(), .asked = options().engine});
+      {.operation = name(), .why = unsupported_by_streams(), .asked = options().engine});
 }
 
 Status TransferOperation::announce_host_way() {

@@ -96,14 +96,14 @@ Status DeviceRing::prepare(const exec::DeviceRankOptions& options) {
   const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda_, device_);
   if (!facts.ok()) return facts.status();
   if (Status status = check_facts(facts.value()); !status.ok()) return status;
-  own_reason_ = objection(facts.value(), options);
+  own_reason_ = unsupported_reason(facts.value(), options);
   if (!own_reason_.empty()) places_[rank_] = RingPlace::kPinned;
   return register_pages(options);
 }
 
 // Why the ring is pinned from the first; "": it may lie on the device.
-std::string DeviceRing::objection(const drivers::cuda::DeviceFacts& facts,
-                                  const exec::DeviceRankOptions& options) const {
+std::string DeviceRing::unsupported_reason(const drivers::cuda::DeviceFacts& facts,
+                                           const exec::DeviceRankOptions& options) const {
   if (options.arenas.size() == 1) return "";
   if (!options.peer_access) return "NCCL_P2P_DISABLE is 1";
   if (!facts.virtual_memory || !facts.posix_descriptors) {
@@ -128,7 +128,7 @@ Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
   if (!outcomes.ok()) return outcomes.status();
   if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
   exported_.reset();
-  return heed(outcomes.value(), options);
+  return check_outcomes(outcomes.value(), options);
 }
 
 Status DeviceRing::make(const exec::DeviceRankOptions& options) {
@@ -249,8 +249,8 @@ DeviceRing::Far DeviceRing::read_far(std::string_view text) {
 }
 
 // Finds out who moves in the next round.
-Status DeviceRing::heed(const std::vector<std::string>& outcomes,
-                        const exec::DeviceRankOptions& options) {
+Status DeviceRing::check_outcomes(const std::vector<std::string>& outcomes,
+                                  const exec::DeviceRankOptions& options) {
   moving_.assign(moving_.size(), false);
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (!outcomes[rank].starts_with(kFar)) continue;

@@ -82,11 +82,12 @@ class DeviceRing {
   Status import(const std::vector<std::string>& texts, Descriptors descriptors,
                 const exec::DeviceRankOptions& options);
   Status import(size_t rank, const Offer& offer, Fd descriptor, const std::string& device);
-  std::string objection(const drivers::cuda::DeviceFacts& facts,
-                        const exec::DeviceRankOptions& options) const;
+  std::string unsupported_reason(const drivers::cuda::DeviceFacts& facts,
+                                 const exec::DeviceRankOptions& options) const;
   std::string outcome() const;
   static Far read_far(std::string_view text);
-  Status heed(const std::vector<std::string>& outcomes, const exec::DeviceRankOptions& options);
+  Status check_outcomes(const std::vector<std::string>& outcomes,
+                        const exec::DeviceRankOptions& options);
   void explain();
   /// Whether the rank's ring is not on this rank's device.
   bool is_elsewhere(size_t rank) const;

@@ -64,7 +64,7 @@ std::string StreamWatch::where() const {
 }
 
 // A rank that finds the difference itself can say which two calls differ.
-void StreamWatch::heed_peers() {
+void StreamWatch::check_peers() {
   const std::optional<diagnosis::Loss> loss = words_.find_loss();
   if (!loss) return;
   if (std::optional<CallDifference> found = find_difference(*loss)) {
@@ -92,7 +92,7 @@ std::optional<CallDifference> StreamWatch::find_difference(const diagnosis::Loss
   }
 }
 
-void StreamWatch::heed_deadline() {
+void StreamWatch::check_deadline() {
   const PendingCall& call = calls_.front();
   if (monotonic_ns() <= call.deadline_ns) return;
   std::optional<int> late = words_.find_late(call);
@@ -109,7 +109,7 @@ bool StreamWatch::look() {
   bool has_calls = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!released_ && is_alive()) heed_peers();
+    if (!released_ && is_alive()) check_peers();
     finished = take_finished();
     has_calls = !calls_.empty();
     if (has_calls) {
@@ -119,7 +119,7 @@ bool StreamWatch::look() {
                      [&] { return words_.reason(oldest, words_.find_culprit(*late)); });
     }
     if (has_calls && !released_) {
-      if (is_alive()) heed_deadline();
+      if (is_alive()) check_deadline();
       released_ = !is_alive();
     }
     if (has_calls && released_) {

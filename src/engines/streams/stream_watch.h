@@ -96,9 +96,9 @@ class StreamWatch {
   // All under mutex_.
   bool is_alive() const { return owner_ && owner_->failure().ok(); }
   std::string where() const;
-  void heed_peers();
+  void check_peers();
   std::optional<CallDifference> find_difference(const diagnosis::Loss& loss) const;
-  void heed_deadline();
+  void check_deadline();
   std::vector<PendingCall> take_finished();
 
   StreamWords& words_;
