@@ -66,17 +66,17 @@ PairExecutor::PairExecutor(HostExecutor& executor)
     : state_(executor.state()),
       writer_(executor.machine().staging_writer()),
       reader_(executor.machine().staging_reader()),
-      ways_(2 * executor.state().peers().size()) {
+      directions_(2 * executor.state().peers().size()) {
   const auto rank = static_cast<uint32_t>(state_.options().rank);
   const std::vector<Peer>& peers = state_.peers();
   for (uint32_t peer = 0; peer < peers.size(); ++peer) {
     for (const bool is_send : {false, true}) {
-      Way& way = ways_[place_of({peer, is_send})];
-      way.begun = state_.options().calls_before;
+      PairDirection& direction = directions_[place_of({peer, is_send})];
+      direction.begun = state_.options().calls_before;
       if (!peers[peer].arena.valid()) continue;
       const uint32_t source = is_send ? rank : peer;
       const uint32_t target = is_send ? peer : rank;
-      way.channel = peers[source].arena.pairs() + target * kPairBytes;
+      direction.channel = peers[source].arena.pairs() + target * kPairBytes;
     }
   }
   trace::Recorder* recorder = state_.options().recorder;
@@ -100,7 +100,7 @@ Status PairExecutor::run(std::span<const Transfer> transfers) {
   for (const uint32_t at : open_) {
     const Transfer& transfer = active_[at].transfer;
     const bool is_prompt = transfer.is_send && transfer.bytes <= kPromptBytes;
-    if (is_prompt && active_[at].way->channel != nullptr) (void)step(active_[at]);
+    if (is_prompt && active_[at].direction->channel != nullptr) (void)step(active_[at]);
   }
   tell_lines();
   for (const uint32_t at : open_) take_next_head(active_[at]);
@@ -117,19 +117,19 @@ bool PairExecutor::line_up(std::span<const Transfer> transfers) {
   open_.clear();
   ++calls_;
   for (uint32_t i = 0; i < transfers.size(); ++i) {
-    Way& way = ways_[place_of(transfers[i])];
-    active_.emplace_back(transfers[i], way);
+    PairDirection& direction = directions_[place_of(transfers[i])];
+    active_.emplace_back(transfers[i], direction);
     if (transfers[i].peer == rank) {
       is_mine = true;
       continue;
     }
-    if (way.channel != nullptr && way.call == calls_) {
-      active_[way.last].next = i;
+    if (direction.channel != nullptr && direction.call == calls_) {
+      active_[direction.last].next = i;
     } else {
       open_.push_back(i);
     }
-    way.call = calls_;
-    way.last = i;
+    direction.call = calls_;
+    direction.last = i;
   }
   return is_mine;
 }
@@ -196,7 +196,7 @@ Progress PairExecutor::advance() {
 
 bool PairExecutor::step(Active& active) {
   state_.expect(active.transfer.peer);
-  if (active.way->channel == nullptr) return step_stream(active);
+  if (active.direction->channel == nullptr) return step_stream(active);
   return active.transfer.is_send ? step_send(active) : step_receive(active);
 }
 
@@ -218,7 +218,7 @@ bool PairExecutor::step_stream(Active& active) {
 
 bool PairExecutor::step_send(Active& active) {
   const Transfer& transfer = active.transfer;
-  Way& mine = *active.way;
+  PairDirection& mine = *active.direction;
   const PairChannel channel(mine.channel);
   if (!active.begun && mine.heads - mine.others_heads == PairChannel::kHeads) {
     mine.others_heads = channel.read.load(std::memory_order_acquire);
@@ -253,7 +253,7 @@ bool PairExecutor::step_send(Active& active) {
 
 bool PairExecutor::step_receive(Active& active) {
   const Transfer& transfer = active.transfer;
-  Way& mine = *active.way;
+  PairDirection& mine = *active.direction;
   const PairChannel channel(mine.channel);
   if (!active.begun) {
     if (!begin_receive(active, channel)) return false;
@@ -276,7 +276,7 @@ bool PairExecutor::step_receive(Active& active) {
 // longer one it is known then how much there is.
 bool PairExecutor::begin_receive(Active& active, const PairChannel& channel) {
   const Transfer& transfer = active.transfer;
-  Way& mine = *active.way;
+  PairDirection& mine = *active.direction;
   for_prompt_lines(channel, mine.bytes, transfer, prefetch_to_read);
   const PairHead& head = channel.head(mine.heads);
   if (head.number.load(std::memory_order_acquire) != mine.heads + 1) return false;
@@ -299,7 +299,7 @@ bool PairExecutor::begin_receive(Active& active, const PairChannel& channel) {
 }
 
 void PairExecutor::claim(const Transfer& transfer) const {
-  const Way& mine = ways_[place_of(transfer)];
+  const PairDirection& mine = directions_[place_of(transfer)];
   if (!transfer.is_send || mine.channel == nullptr) return;
   const PairChannel channel(mine.channel);
   prefetch_to_write(&channel.head(mine.heads));
@@ -310,7 +310,7 @@ void PairExecutor::claim(const Transfer& transfer) const {
 // By a store: a line that is only prefetched does not stay
 // (docs/decisions/memory_of_a_host.md#0029).
 void PairExecutor::take_next_head(const Active& active) const {
-  const Way& mine = *active.way;
+  const PairDirection& mine = *active.direction;
   const bool is_mine = mine.heads - mine.others_heads < PairChannel::kHeads;
   if (!active.transfer.is_send || !is_short(active.transfer) || mine.channel == nullptr) return;
   if (is_mine) PairChannel(mine.channel).head(mine.heads).bytes = 0;

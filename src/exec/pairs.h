@@ -41,7 +41,7 @@ class PairExecutor final : public ProgressSource {
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
   /// A direction with a peer.
-  struct Way {
+  struct PairDirection {
     std::byte* channel = nullptr;  // null: a stream
     uint32_t begun = 0;            // so many transfers
     uint32_t last = 0;             // in line, in `call`
@@ -51,11 +51,11 @@ class PairExecutor final : public ProgressSource {
     uint64_t others_heads = 0, others_bytes = 0;
   };
   struct Active {
-    Active(const Transfer& transfer, Way& way)
-        : transfer(transfer), way(&way), number(++way.begun) {}
+    Active(const Transfer& transfer, PairDirection& direction)
+        : transfer(transfer), direction(&direction), number(++direction.begun) {}
 
     Transfer transfer;
-    Way* way;
+    PairDirection* direction;
     uint32_t number;        // both ends of a transfer give it the same, as transfers pair in order
     uint32_t next = kNone;  // what waits behind this one
     uint64_t moved = 0;
@@ -86,7 +86,7 @@ class PairExecutor final : public ProgressSource {
   CallState& state_;
   StagingWriter& writer_;
   StagingReader& reader_;
-  std::vector<Way> ways_;  // by peer and direction
+  std::vector<PairDirection> directions_;  // by peer and direction
   std::vector<Active> active_;
   std::vector<uint32_t> open_;  // of active_, in its order: what may move now
   uint64_t calls_ = 0;

@@ -3,25 +3,26 @@
 namespace tutti::engines::cuda {
 
 std::vector<uint32_t> CapturedPairs::first_slots(std::span<const exec::Transfer> transfers) const {
-  std::vector<uint64_t> before(ways());
-  for (Way way = 0; way < ways(); ++way) before[way] = pieces(way);
+  std::vector<uint64_t> before(directions());
+  for (Direction direction = 0; direction < directions(); ++direction)
+    before[direction] = pieces(direction);
   std::vector<uint32_t> slots_of_all;
   for (const exec::Transfer& transfer : transfers) {
-    uint64_t& behind = before[way_of(transfer.peer, transfer.is_send)];
+    uint64_t& behind = before[direction_of(transfer.peer, transfer.is_send)];
     slots_of_all.push_back(static_cast<uint32_t>(behind % slots().slots()));
     behind += (transfer.bytes + slots().slot_bytes() - 1) / slots().slot_bytes();
   }
   return slots_of_all;
 }
 
-void CapturedPairs::wait(Way way, drivers::cuda::MemoryOps& words) {
-  const drivers::cuda::CUdeviceptr word = end_of(way).other + slot_of(way) * kWordBytes;
+void CapturedPairs::wait(Direction direction, drivers::cuda::MemoryOps& words) {
+  const drivers::cuda::CUdeviceptr word = end_of(direction).other + slot_of(direction) * kWordBytes;
   words.wait_at_least_64(word, 1);
   words.write_64(word, 0);
 }
 
-void CapturedPairs::signal(Way way, drivers::cuda::MemoryOps& words) {
-  words.write_64(end_of(way).own + slot_of(way) * kWordBytes, 1);
+void CapturedPairs::signal(Direction direction, drivers::cuda::MemoryOps& words) {
+  words.write_64(end_of(direction).own + slot_of(direction) * kWordBytes, 1);
 }
 
 }  // namespace tutti::engines::cuda

@@ -39,8 +39,8 @@ class CapturedPairs final : public PairStreams {
   std::vector<uint32_t> first_slots(std::span<const exec::Transfer> transfers) const;
 
  private:
-  void wait(Way way, drivers::cuda::MemoryOps& words) override;
-  void signal(Way way, drivers::cuda::MemoryOps& words) override;
+  void wait(Direction direction, drivers::cuda::MemoryOps& words) override;
+  void signal(Direction direction, drivers::cuda::MemoryOps& words) override;
 };
 
 }  // namespace tutti::engines::cuda

@@ -22,7 +22,7 @@ PairSlots PairSlots::with(uint64_t slots) const {
 }
 
 PairStreams::PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresses)
-    : cuda_(cuda), addresses_(std::move(addresses)), ways_(2 * addresses_.sends.size()) {}
+    : cuda_(cuda), addresses_(std::move(addresses)), directions_(2 * addresses_.sends.size()) {}
 
 // Transfers without bytes are compared by the host alone.
 void PairStreams::line_up(std::span<const Transfer> transfers) {
@@ -31,22 +31,22 @@ void PairStreams::line_up(std::span<const Transfer> transfers) {
   for (uint32_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
     if (transfer.peer == addresses_.rank || transfer.bytes == 0) continue;
-    const Way index = way_of(transfer.peer, transfer.is_send);
-    OneWay& way = ways_[index];
-    if (way.current == kNone) {
-      way.current = i;
-      way.moved = 0;
+    const Direction index = direction_of(transfer.peer, transfer.is_send);
+    DirectionState& direction = directions_[index];
+    if (direction.current == kNone) {
+      direction.current = i;
+      direction.moved = 0;
       open_.push_back(index);
     } else {
-      next_[way.last] = i;
+      next_[direction.last] = i;
     }
-    way.last = i;
+    direction.last = i;
   }
   // Each rank begins with the peer behind it, so that not all read from one at a time.
-  const size_t ways = ways_.size();
-  std::sort(open_.begin(), open_.end(), [&](Way a, Way b) {
+  const size_t directions = directions_.size();
+  std::sort(open_.begin(), open_.end(), [&](Direction a, Direction b) {
     const size_t begin = 2 * size_t{addresses_.rank};
-    return (a + ways - begin) % ways < (b + ways - begin) % ways;
+    return (a + directions - begin) % directions < (b + directions - begin) % directions;
   });
 }
 
@@ -92,42 +92,44 @@ Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfer
 // Receives are one step behind sends: the peer's signal is on its way while
 // this rank's copies run.
 bool PairStreams::put_step(std::span<const Transfer> transfers) {
-  const auto takes_part = [&](Way way) { return sends(way) || step_ > 0; };
-  for (const Way way : open_) {
-    if (takes_part(way)) wait(way, words_);
+  const auto takes_part = [&](Direction direction) { return sends(direction) || step_ > 0; };
+  for (const Direction direction : open_) {
+    if (takes_part(direction)) wait(direction, words_);
   }
   if (!put_words()) return false;
-  for (const Way way : open_) {
-    if (takes_part(way)) copy(way, transfers[ways_[way].current]);
+  for (const Direction direction : open_) {
+    if (takes_part(direction)) copy(direction, transfers[directions_[direction].current]);
   }
   if (!put_copies()) return false;
-  for (const Way way : open_) {
-    if (!takes_part(way)) continue;
-    signal(way, words_);
-    advance(way, transfers[ways_[way].current]);
+  for (const Direction direction : open_) {
+    if (!takes_part(direction)) continue;
+    signal(direction, words_);
+    advance(direction, transfers[directions_[direction].current]);
   }
-  std::erase_if(open_, [&](Way way) { return ways_[way].current == kNone; });
+  std::erase_if(open_,
+                [&](Direction direction) { return directions_[direction].current == kNone; });
   return true;
 }
 
-void PairStreams::copy(Way way, const Transfer& transfer) {
+void PairStreams::copy(Direction direction, const Transfer& transfer) {
   const uint64_t slot_bytes = addresses_.slots.slot_bytes();
-  const CUdeviceptr slot = end_of(way).slots + slot_of(way) * slot_bytes;
-  const uint64_t moved = ways_[way].moved;
+  const CUdeviceptr slot = end_of(direction).slots + slot_of(direction) * slot_bytes;
+  const uint64_t moved = directions_[direction].moved;
   const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + moved;
   const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes);
-  const bool crosses = end_of(way).crosses;
-  sends(way) ? copies_.add(slot, user, bytes, crosses) : copies_.add(user, slot, bytes, crosses);
+  const bool crosses = end_of(direction).crosses;
+  sends(direction) ? copies_.add(slot, user, bytes, crosses)
+                   : copies_.add(user, slot, bytes, crosses);
 }
 
 // To the way's next piece.
-void PairStreams::advance(Way index, const Transfer& transfer) {
-  OneWay& way = ways_[index];
-  ++way.pieces;
-  way.moved += std::min(transfer.bytes - way.moved, addresses_.slots.slot_bytes());
-  if (way.moved < transfer.bytes) return;
-  way.current = next_[way.current];
-  way.moved = 0;
+void PairStreams::advance(Direction index, const Transfer& transfer) {
+  DirectionState& direction = directions_[index];
+  ++direction.pieces;
+  direction.moved += std::min(transfer.bytes - direction.moved, addresses_.slots.slot_bytes());
+  if (direction.moved < transfer.bytes) return;
+  direction.current = next_[direction.current];
+  direction.moved = 0;
 }
 
 Status PairStreams::finish(CUdeviceptr word, uint64_t value) {
@@ -167,24 +169,24 @@ bool PairStreams::put_words() {
 }
 
 CountedPairs::CountedPairs(const drivers::cuda::Cuda* cuda, PairAddresses addresses)
-    : PairStreams(cuda, std::move(addresses)), highest_(ways()), in_group_(ways()) {}
+    : PairStreams(cuda, std::move(addresses)), highest_(directions()), in_group_(directions()) {}
 
-void CountedPairs::begin() { in_group_.assign(ways(), {}); }
+void CountedPairs::begin() { in_group_.assign(directions(), {}); }
 
-void CountedPairs::wait(Way way, drivers::cuda::MemoryOps& words) {
-  const uint64_t before = sends(way) ? slots().slots() : 0;
-  if (pieces(way) + 1 <= before) return;  // a slot that nothing has lain in
-  const uint64_t value = pieces(way) + 1 - before;
-  streams::AwaitedWord& in_group = in_group_[way];
-  if (in_group.last == 0) in_group = {peer_of(way), sends(way), value, value, step()};
+void CountedPairs::wait(Direction direction, drivers::cuda::MemoryOps& words) {
+  const uint64_t before = sends(direction) ? slots().slots() : 0;
+  if (pieces(direction) + 1 <= before) return;  // a slot that nothing has lain in
+  const uint64_t value = pieces(direction) + 1 - before;
+  streams::AwaitedWord& in_group = in_group_[direction];
+  if (in_group.last == 0) in_group = {peer_of(direction), sends(direction), value, value, step()};
   in_group.last = value;
-  if (value <= highest_[way]) return;
-  words.wait_at_least_64(end_of(way).other, value);
-  highest_[way] = value;
+  if (value <= highest_[direction]) return;
+  words.wait_at_least_64(end_of(direction).other, value);
+  highest_[direction] = value;
 }
 
-void CountedPairs::signal(Way way, drivers::cuda::MemoryOps& words) {
-  words.write_64(end_of(way).own, pieces(way) + 1);
+void CountedPairs::signal(Direction direction, drivers::cuda::MemoryOps& words) {
+  words.write_64(end_of(direction).own, pieces(direction) + 1);
 }
 
 std::vector<streams::AwaitedWord> CountedPairs::awaited() const {

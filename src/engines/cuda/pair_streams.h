@@ -103,30 +103,31 @@ class PairStreams {
 
  protected:
   /// One direction with a peer: 2 * peer, and 1 more for what this rank sends.
-  using Way = size_t;
-  static size_t peer_of(Way way) { return way / 2; }
-  static bool sends(Way way) { return way % 2 == 1; }
-  static Way way_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
-  size_t ways() const { return ways_.size(); }
-  const PairAddresses::PairEnd& end_of(Way way) const {
-    return sends(way) ? addresses_.sends[peer_of(way)] : addresses_.receives[peer_of(way)];
+  using Direction = size_t;
+  static size_t peer_of(Direction direction) { return direction / 2; }
+  static bool sends(Direction direction) { return direction % 2 == 1; }
+  static Direction direction_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
+  size_t directions() const { return directions_.size(); }
+  const PairAddresses::PairEnd& end_of(Direction direction) const {
+    return sends(direction) ? addresses_.sends[peer_of(direction)]
+                            : addresses_.receives[peer_of(direction)];
   }
   /// So many pieces were put into streams before the next one.
-  uint64_t pieces(Way way) const { return ways_[way].pieces; }
-  uint64_t slot_of(Way way) const { return pieces(way) % slots().slots(); }
+  uint64_t pieces(Direction direction) const { return directions_[direction].pieces; }
+  uint64_t slot_of(Direction direction) const { return pieces(direction) % slots().slots(); }
   /// The step that is being put.
   uint64_t step() const { return step_; }
 
   /// A group begins.
   virtual void begin() {}
-  /// Adds what the next piece of the way waits for: its slot is free, or full.
-  virtual void wait(Way way, drivers::cuda::MemoryOps& words) = 0;
-  /// Adds what says that the next piece of the way is in its slot, or out of it.
-  virtual void signal(Way way, drivers::cuda::MemoryOps& words) = 0;
+  /// Adds what the next piece of the direction waits for: its slot is free, or full.
+  virtual void wait(Direction direction, drivers::cuda::MemoryOps& words) = 0;
+  /// Adds what says that the next piece of the direction is in its slot, or out of it.
+  virtual void signal(Direction direction, drivers::cuda::MemoryOps& words) = 0;
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  struct OneWay {
+  struct DirectionState {
     uint64_t pieces = 0;                     // that have been put into streams
     uint32_t current = kNone, last = kNone;  // of the group's transfers; kNone: no more
     uint64_t moved = 0;                      // of the current one
@@ -135,8 +136,8 @@ class PairStreams {
   void line_up(std::span<const exec::Transfer> transfers);
   void copy_own(std::span<const exec::Transfer> transfers);
   bool put_step(std::span<const exec::Transfer> transfers);
-  void copy(Way way, const exec::Transfer& transfer);
-  void advance(Way way, const exec::Transfer& transfer);
+  void copy(Direction direction, const exec::Transfer& transfer);
+  void advance(Direction direction, const exec::Transfer& transfer);
   bool put_copies();
   bool put_words();
   bool goes_behind(drivers::cuda::CUstream behind, drivers::cuda::CUstream before);
@@ -149,9 +150,9 @@ class PairStreams {
   const PairAddresses addresses_;
   PairCall call_;
   drivers::cuda::CUstream stream_ = nullptr;  // the caller's, or the one in its place
-  std::vector<OneWay> ways_;
-  std::vector<uint32_t> next_;  // of the group's transfers: what the same way has behind it
-  std::vector<Way> open_;       // ways that have something left
+  std::vector<DirectionState> directions_;
+  std::vector<uint32_t> next_;   // of the group's transfers: what the same direction has behind it
+  std::vector<Direction> open_;  // directions that have something left
   drivers::cuda::CopyBatch copies_;
   drivers::cuda::MemoryOps words_;
   uint64_t step_ = 0;
@@ -169,8 +170,8 @@ class CountedPairs final : public PairStreams {
 
  private:
   void begin() override;
-  void wait(Way way, drivers::cuda::MemoryOps& words) override;
-  void signal(Way way, drivers::cuda::MemoryOps& words) override;
+  void wait(Direction direction, drivers::cuda::MemoryOps& words) override;
+  void signal(Direction direction, drivers::cuda::MemoryOps& words) override;
 
   std::vector<uint64_t> highest_;  // by way: the value of the other end's word that a stream awaits
   std::vector<streams::AwaitedWord> in_group_;  // by way: the same, of this group
