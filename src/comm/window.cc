@@ -107,12 +107,12 @@ Status Window::discard(const Status& problem, bool refused) {
 // Makes the board, exposes the memory, and says what the others need to know.
 Result<std::string> Window::open(const WindowMemory& mine) {
   Result<transport::Arena> arena =
-      transport::Arena::create("tutti-signals", PartBoard::bytes_for(parts_.size()));
+      transport::Arena::create("tutti-signals", SharedPartState::bytes_for(parts_.size()));
   if (!arena.ok()) return arena.status();
   Result<std::string> handle = transport::describe_memory(arena.value());
   if (!handle.ok()) return handle.status();
   memory_of_board_ = std::move(arena).value();
-  parts_[rank_].board = PartBoard(memory_of_board_.data());
+  parts_[rank_].board = SharedPartState(memory_of_board_.data());
   if (mine.before != nullptr) take_signals(*mine.before);
   expose(mine);  // before any peer knows of it
   return std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
@@ -163,10 +163,10 @@ Status Window::connect(int peer, const std::string& text) {
       transport::Import::of(*part.link->mapped(), lines[kBoardHandle]);
   if (!board.ok()) return board.status();
   part.memory_of_board = std::move(board).value();
-  if (!part.memory_of_board.holds(0, PartBoard::bytes_for(parts_.size()))) {
+  if (!part.memory_of_board.holds(0, SharedPartState::bytes_for(parts_.size()))) {
     return described_badly(members_.name_of(peer));
   }
-  part.board = PartBoard(part.memory_of_board.data());
+  part.board = SharedPartState(part.memory_of_board.data());
   return find_memory(peer, lines[kMemoryHandle], offset.value());
 }
 
@@ -202,7 +202,7 @@ Status Window::check(const Access& access) const {
                                " has no one-sided access; send instead");
   }
   const bool ended = part.remote != nullptr ? part.remote->refused(part.region)
-                                            : part.board.door() == Door::kClosed;
+                                            : part.board.access_flag() == AccessFlag::kClosed;
   if (!waits && ended) return gone(access);
   const bool moves = access.kind == Access::Kind::kPut || access.kind == Access::Kind::kGet;
   if (!moves) return {};
@@ -241,7 +241,7 @@ exec::Progress Window::advance(Access& access) {
   const WindowPart& part = parts_[access.peer];
   if (access.kind == Access::Kind::kWaitSignal) {
     uint64_t& waited = waited_[access.peer * kSignals + access.signal];
-    const PartBoard::Word& mine = parts_[rank_].board.signals(access.peer)[access.signal];
+    const SharedPartState::Word& mine = parts_[rank_].board.signals(access.peer)[access.signal];
     if (mine.load(std::memory_order_acquire) - waited < access.times) {
       return exec::Progress::kBlocked;
     }
@@ -252,21 +252,21 @@ exec::Progress Window::advance(Access& access) {
   return advance_remote(access, part) ? exec::Progress::kDone : exec::Progress::kBlocked;
 }
 
-// The owner uses its memory for other things once it has changed the door, and waits for those
-// inside.
+// The owner uses its memory for other things once it has changed the access flag, and waits for
+// those inside.
 exec::Progress Window::advance_here(Access& access, const WindowPart& part) const {
-  PartBoard::Word& inside = part.board.inside(rank_);
+  SharedPartState::Word& inside = part.board.inside(rank_);
   const uint64_t rest = access.bytes - access.moved;
   const uint64_t until = access.moved + std::min(rest, kStretchBytes);
   bool touched = true;
   do {
-    Door door;
+    AccessFlag access_flag;
     {
       const ScopedFlag flag(inside);
-      door = part.board.door();
-      touched = door == Door::kOpen && !part.board.bars(rank_) && touch(access, part);
+      access_flag = part.board.access_flag();
+      touched = access_flag == AccessFlag::kOpen && !part.board.bars(rank_) && touch(access, part);
     }
-    if (door == Door::kClosed) access.problem = gone(access);
+    if (access_flag == AccessFlag::kClosed) access.problem = gone(access);
   } while (touched && access.moved < until);
   if (!access.problem.ok()) return exec::Progress::kDone;
   if (!touched) return exec::Progress::kBlocked;
@@ -294,7 +294,7 @@ bool Window::touch(Access& access, const WindowPart& part) const {
   access.moved += bytes;
   const bool signals = access.kind == Access::Kind::kSignal || access.then_signal;
   if (signals && access.moved == access.bytes) {
-    PartBoard::Word& theirs = part.board.signals(rank_)[access.signal];
+    SharedPartState::Word& theirs = part.board.signals(rank_)[access.signal];
     theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   return true;
@@ -329,7 +329,8 @@ bool Window::advance_remote(Access& access, const WindowPart& part) const {
 
 int Window::close() {
   // A rank that comes to the part of a failed communicator shall learn of the failure.
-  if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kClosed);
+  if (parts_[rank_].board.access_flag() == AccessFlag::kOpen)
+    parts_[rank_].board.set(AccessFlag::kClosed);
   int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
     const WindowPart& part = parts_[peer];
@@ -348,7 +349,8 @@ void Window::cut_off() {
 }
 
 void Window::shut() {
-  if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kFailed);
+  if (parts_[rank_].board.access_flag() == AccessFlag::kOpen)
+    parts_[rank_].board.set(AccessFlag::kFailed);
 }
 
 Status Window::left_alone(const Status& failure, const Status& outcome,
@@ -367,9 +369,9 @@ Status Window::left_alone(const Status& failure, const Status& outcome,
 }
 
 // Threads are waited for: each is inside for one piece and waits for nobody. A thread that comes
-// again finds the door shut, and need not be waited for. A dead rank stays inside.
+// again finds the access flag shut, and need not be waited for. A dead rank stays inside.
 int Window::who_is_inside() const {
-  const PartBoard& own = parts_[rank_].board;
+  const SharedPartState& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
     const WindowPart& part = parts_[peer];
     if (!part.board.valid() || peer == rank_) continue;

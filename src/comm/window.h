@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "src/comm/membership.h"
-#include "src/comm/part_board.h"
+#include "src/comm/shared_part_state.h"
 #include "src/exec/host_executor.h"
 #include "src/transport/import.h"
 
@@ -77,7 +77,7 @@ using GatherTexts = std::function<Result<std::vector<std::string>>(const std::st
 
 class Window {
  public:
-  static constexpr uint32_t kSignals = PartBoard::kSignals;
+  static constexpr uint32_t kSignals = SharedPartState::kSignals;
 
   /// Collective. `region` is this rank's name for its part, never used again. `serve` makes that
   /// peers of other hosts are answered; it runs before any rank has the window. A rank that is
@@ -128,7 +128,7 @@ class Window {
     transport::Mapped* copies = nullptr;  // instead: by single copies
     uint64_t address = 0;                 // of the memory, as its owner sees it
     transport::Import memory_of_board;
-    PartBoard board;
+    SharedPartState board;
     bool thread = false;                    // of this process
     bool is_absent = false;                 // the peer has ended its part in an earlier epoch
     transport::OneSided* remote = nullptr;  // instead of memory and board

@@ -7,7 +7,7 @@ namespace tutti::comm {
 // more, and a newcomer has raised none.
 void Window::take_signals(const Window& before) {
   const std::vector<MemberId>& members = members_.group()->members();
-  const PartBoard& old = before.parts_[before.rank_].board;
+  const SharedPartState& old = before.parts_[before.rank_].board;
   for (uint32_t rank = 0; rank < parts_.size(); ++rank) {
     const int was = before.members_.rank_of(members[rank]);
     if (was < 0) continue;

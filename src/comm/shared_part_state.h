@@ -1,12 +1,12 @@
 // The ranks of a host share this about one rank's part of a window: the signals raised for it, and
-// a door through which they go to its memory.
+// a flag that says whether they may go to its memory.
 //
-// A rank that copies is inside for one piece at a time, and only while the door is open and does
-// not bar it. The owner changes the door, or bars a rank, and then waits until nobody is inside:
-// both sides store before they look.
+// A rank that copies is inside for one piece at a time, and only while the access flag is open and
+// does not bar it. The owner changes the access flag, or bars a rank, and then waits until nobody
+// is inside: both sides store before they look.
 //
 // Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
-// have one writer, the rank they are named for; the door and the bars have its owner.
+// have one writer, the rank they are named for; the access flag and the bars have its owner.
 #pragma once
 
 #include <atomic>
@@ -15,20 +15,20 @@
 
 namespace tutti::comm {
 
-enum class Door : uint64_t {
+enum class AccessFlag : uint64_t {
   kOpen,
   kFailed,  // the owner's communicator has failed: who comes will learn why
   kClosed,  // the owner has ended its part
 };
 
-class PartBoard {
+class SharedPartState {
  public:
   using Word = std::atomic<uint64_t>;
   static constexpr uint32_t kSignals = 16;  // for each pair of ranks: TUTTI_WINDOW_SIGNALS
 
-  PartBoard() = default;
+  SharedPartState() = default;
   /// Over `bytes_for(ranks)` bytes, zero at first.
-  explicit PartBoard(std::byte* memory) : words_(reinterpret_cast<Word*>(memory)) {}
+  explicit SharedPartState(std::byte* memory) : words_(reinterpret_cast<Word*>(memory)) {}
 
   static constexpr size_t bytes_for(size_t ranks) { return (kHead + ranks * kRow) * sizeof(Word); }
 
@@ -36,7 +36,7 @@ class PartBoard {
   /// kSignals in a row, which `source` raises.
   Word* signals(uint32_t source) const { return words_ + kHead + size_t{source} * kRow; }
   Word& inside(uint32_t source) const { return signals(source)[kSignals]; }
-  /// The owner keeps `source` out, and looks for it inside then: as with the door.
+  /// The owner keeps `source` out, and looks for it inside then: as with the access flag.
   void bar(uint32_t source, bool out) const {
     signals(source)[kSignals + 1].store(out ? 1 : 0, std::memory_order_seq_cst);
   }
@@ -44,13 +44,15 @@ class PartBoard {
     return signals(source)[kSignals + 1].load(std::memory_order_seq_cst) != 0;
   }
 
-  Door door() const { return static_cast<Door>(words_->load(std::memory_order_seq_cst)); }
-  void set(Door door) const {
-    words_->store(static_cast<uint64_t>(door), std::memory_order_seq_cst);
+  AccessFlag access_flag() const {
+    return static_cast<AccessFlag>(words_->load(std::memory_order_seq_cst));
+  }
+  void set(AccessFlag access_flag) const {
+    words_->store(static_cast<uint64_t>(access_flag), std::memory_order_seq_cst);
   }
 
  private:
-  static constexpr size_t kHead = 8;            // the door, in a cache line of its own
+  static constexpr size_t kHead = 8;            // the access flag, in a cache line of its own
   static constexpr size_t kRow = kSignals + 8;  // what two ranks write is in two lines
 
   Word* words_ = nullptr;
