@@ -17,7 +17,7 @@ namespace {
 using schedule::Collective;
 
 Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<comm::CallOptions> wanted = read_options(comm, options);
   if (!wanted.ok()) return wanted.status();
@@ -131,7 +131,7 @@ Status read_call(const tuttiCall_t* call, tuttiCall_t& known) {
 tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOptions_t* options,
                           tuttiRequest_t* request) {
   if (request != nullptr) *request = nullptr;
-  const Visitor visitor = visit(target.comm);
+  const UseGuard use = guard_use(target.comm);
   if (Status status = check_handle(target.comm); !status.ok()) return refuse(target.comm, status);
   tuttiCall_t known = TUTTI_CALL_INITIALIZER;
   if (Status status = read_call(call, known); !status.ok()) return refuse(target.comm, status);

@@ -95,7 +95,7 @@ tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_
   }
   if (comm == nullptr) [[unlikely]]
     return refuse(comm, check_handle(comm));
-  const Caller caller(comm->presence);
+  const CallGuard guard(comm->in_flight);
   if (!is_ordinary(comm, request, stream)) {
     if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }
@@ -110,7 +110,7 @@ tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_
 // The rest of the way is that of any other.
 tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_t stream,
                          const Handle* handle) {
-  const Visitor visitor = visit(comm);  // the operations belong to the communicator
+  const UseGuard use = guard_use(comm);  // the operations belong to the communicator
   comm::Extras extras;
   const Status status = take_scaled(comm, op, request, extras);
   return status.ok() ? run(comm, request, nullptr, stream, handle) : refuse(comm, status);

@@ -187,8 +187,8 @@ struct EditCall {
   bool may_be_revoked;
 };
 
-// Everything that can be refused without asking anybody. The caller is a Visitor until start() has
-// changed the state.
+// Everything that can be refused without asking anybody. The caller holds a UseGuard until start()
+// has changed the state.
 Result<Edit> begin_edit(const EditCall& call) {
   if (call.made == nullptr) {
     return Status::invalid_argument(std::string(call.name) + ": made is null");
@@ -216,15 +216,15 @@ Result<Edit> begin_edit(const EditCall& call) {
 }
 
 tuttiResult_t start(const EditCall& call, const Edit& edit,
-                    Child (*make)(const Edit&, const Patience&), Visitor visitor) {
-  const Inside inside;
+                    Child (*make)(const Edit&, const Patience&), UseGuard use) {
+  const ThreadInCall inside;
   CommState was = call.comm->state.load(std::memory_order_acquire);
   const bool usable =
       was == CommState::kAlive || (was == CommState::kRevoked && call.may_be_revoked);
   if (!usable || !call.comm->state.compare_exchange_strong(was, CommState::kBusy)) {
     return refuse(call.comm, check_handle(call.comm));
   }
-  visitor = Visitor(nullptr);  // from here on whoever ends the parent leaves it to this call
+  use = UseGuard(nullptr);  // from here on whoever ends the parent leaves it to this call
   Making making;
   making.parent = call.comm;
   making.parent_was = was;
@@ -253,7 +253,7 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
 }
 
 tuttiResult_t split(const EditCall& call, int color, int key) {
-  Visitor visitor = visit(call.comm);
+  UseGuard use = guard_use(call.comm);
   Result<Edit> edit = begin_edit(call);
   if (!edit.ok()) return refuse(call.comm, edit.status());
   if (color < TUTTI_SPLIT_NOCOLOR) {
@@ -263,7 +263,7 @@ tuttiResult_t split(const EditCall& call, int color, int key) {
   }
   edit.value().proposal.color = color;
   edit.value().proposal.key = key;
-  return start(call, edit.value(), divide, std::move(visitor));
+  return start(call, edit.value(), divide, std::move(use));
 }
 
 Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flags) {
@@ -362,12 +362,11 @@ tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int exclude
                               tuttiComm_t* made, const tuttiConfig_t* config, int flags) {
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     const EditCall call{"tuttiCommShrink", comm, made, config, true};
-    Visitor visitor = visit(comm);
+    UseGuard use = guard_use(comm);
     tutti::Result<Edit> edit = begin_edit(call);
     if (!edit.ok()) return refuse(comm, edit.status());
     const tutti::Status status = plan_shrink(edit.value(), excluded, excluded_count, flags);
-    return status.ok() ? start(call, edit.value(), divide, std::move(visitor))
-                       : refuse(comm, status);
+    return status.ok() ? start(call, edit.value(), divide, std::move(use)) : refuse(comm, status);
   });
 }
 
@@ -382,11 +381,11 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id
       return tuttiCommInitRankConfig(made, ranks, *id, rank, config);
     }
     const EditCall call{"tuttiCommGrow", comm, made, config, false};
-    Visitor visitor = visit(comm);
+    UseGuard use = guard_use(comm);
     tutti::Result<Edit> edit = begin_edit(call);
     if (!edit.ok()) return refuse(comm, edit.status());
     const tutti::Status status = plan_grow(edit.value(), ranks, id, rank);
-    return status.ok() ? start(call, edit.value(), grow, std::move(visitor)) : refuse(comm, status);
+    return status.ok() ? start(call, edit.value(), grow, std::move(use)) : refuse(comm, status);
   });
 }
 

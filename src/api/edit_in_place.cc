@@ -260,7 +260,7 @@ Status read_edit(const tuttiEdit_t* given, EditInPlace& edit) {
 
 tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
                             tuttiEditReport_t* report_out) {
-  Visitor visitor = visit(comm);
+  UseGuard use = guard_use(comm);
   EditInPlace edit;
   edit.handle = comm;
   edit.report = report_out;
@@ -283,13 +283,13 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
   const Result<Process*> process = Process::current();
   if (!process.ok()) return refuse(comm, process.status());
   edit.process = process.value();
-  const Inside inside;
+  const ThreadInCall inside;
   CommState was = comm->state.load(std::memory_order_acquire);
   const bool usable = was == CommState::kAlive || was == CommState::kRevoked;
   if (!usable || !comm->state.compare_exchange_strong(was, CommState::kBusy)) {
     return refuse(comm, check_handle(comm));
   }
-  visitor = Visitor(nullptr);  // from here on a thread that ends the handle leaves it to this call
+  use = UseGuard(nullptr);  // from here on a thread that ends the handle leaves it to this call
   Making making;
   making.parent = comm;
   making.parent_was = was;
@@ -312,7 +312,7 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
 }
 
 Status get_epoch(tuttiComm_t comm, uint32_t* epoch) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   if (epoch == nullptr) return Status::invalid_argument("tuttiCommGetEpoch: epoch is null");
   *epoch = comm->communicator->standing().epoch();
@@ -320,7 +320,7 @@ Status get_epoch(tuttiComm_t comm, uint32_t* epoch) {
 }
 
 Status get_member_id(tuttiComm_t comm, int rank, tuttiMemberId* id) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   if (id == nullptr) return Status::invalid_argument("tuttiCommGetMemberId: id is null");
   const std::vector<MemberId> members = comm->communicator->standing().members();

@@ -3,7 +3,7 @@
 // Lifetime: a destroyed communicator's shell stays (a few hundred bytes), so that a stale handle is
 // an error and not a crash. Threads: `state` orders everything else: what a thread writes before it
 // stores the state, others read after they have loaded it. A thread that uses
-// `communicator` says so by `presence` before it loads the state, and the end of the communicator
+// `communicator` says so by `in_flight` before it loads the state, and the end of the communicator
 // waits for it.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include "include/tutti/tutti.h"
 #include "src/api/config.h"
 #include "src/api/departure.h"
-#include "src/api/presence.h"
+#include "src/api/in_flight_calls.h"
 #include "src/api/scaled_sums.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
@@ -46,7 +46,7 @@ enum class CommState : uint32_t {
 struct tuttiComm {
   std::atomic<tutti::api::CommState> state{tutti::api::CommState::kNone};
   std::unique_ptr<tutti::comm::Communicator> communicator;
-  tutti::api::Presence presence;
+  tutti::api::InFlightCalls in_flight;
   std::mutex error_mutex;
   tutti::Status last_error;  // under error_mutex; of the threads that call, never of a worker
   tutti::api::CommConfig config;
@@ -117,9 +117,10 @@ tuttiResult_t report(tuttiComm* comm, const Status& status);
 /// Valid until the thread asks again.
 const char* last_error(tuttiComm* comm);
 
-/// A Visitor of a communicator that may be null; made before check_handle(), held while it is used.
-inline Visitor visit(tuttiComm_t comm) {
-  return Visitor(comm == nullptr ? nullptr : &comm->presence);
+/// A UseGuard of a communicator that may be null; made before check_handle(), held while it is
+/// used.
+inline UseGuard guard_use(tuttiComm_t comm) {
+  return UseGuard(comm == nullptr ? nullptr : &comm->in_flight);
 }
 
 /// The answer of check_handle() about a handle that is not alive.

@@ -107,7 +107,7 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
 }
 
 tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {
-  const Inside inside;
+  const ThreadInCall inside;
   Result<Making> making = plan_rank(call, ids);
   return making.ok() ? make_communicator(std::move(making).value())
                      : refuse(nullptr, making.status());

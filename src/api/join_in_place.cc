@@ -147,7 +147,7 @@ tuttiResult_t join_in_place(const JoinArguments& given) {
   call.config = config.value();
   const Status parts = read_parts(given.name, given.parts, given.count, call);
   if (!parts.ok()) return report(nullptr, parts);
-  const Inside inside;
+  const ThreadInCall inside;
   Maker maker = [call](const Patience& patience) { return join_with_parts(call, patience); };
   Result<Making> making =
       plan_making(out, config.value(), told(given.name, config.value(), std::move(maker)));

@@ -100,7 +100,7 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
 
 extern "C" tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
-    const tutti::api::Inside inside;
+    const tutti::api::ThreadInCall inside;
     tutti::Result<tutti::api::Making> making = tutti::api::plan_launched(comm, config);
     return making.ok() ? tutti::api::make_communicator(std::move(making).value())
                        : tutti::api::refuse(nullptr, making.status());

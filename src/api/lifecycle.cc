@@ -23,7 +23,7 @@ Status check_no_group(tuttiComm_t comm, const char* call) {
 // Where a signal handler has called exit(), or the library, and in callbacks.
 Status check_not_inside(const tuttiComm& comm, const char* call) {
   if (Status status = check_can_wait(call); !status.ok()) return status;
-  if (!comm.presence.is_callers_thread() && !is_inside()) return {};
+  if (!comm.in_flight.is_callers_thread() && !is_in_call()) return {};
   return Status::invalid_usage(
       std::string(call) +
       ": this thread is in a call already, which a signal handler has interrupted; it would wait "
@@ -40,7 +40,7 @@ bool claim(tuttiComm_t comm, CommState from, bool abort) {
 
 /// Soon ends everything that the communicator's worker waits for, operations included.
 void interrupt_busy(tuttiComm_t comm) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (comm->state.load(std::memory_order_seq_cst) == CommState::kBusy)
     comm->communicator->failures().abort();
 }
@@ -119,7 +119,7 @@ Status finalize(tuttiComm_t comm) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_not_inside(*comm, "tuttiCommFinalize"); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommFinalize"); !status.ok()) return status;
-  const Inside inside;
+  const ThreadInCall inside;
   CommState alive = CommState::kAlive;
   if (!comm->state.compare_exchange_strong(alive, CommState::kBusy)) return check_handle(comm);
   if (comm->config.blocking) return finish_finalizing(comm);
@@ -131,7 +131,7 @@ Status revoke(tuttiComm_t comm, int flags) {
   if (comm != nullptr) {
     if (Status status = check_not_inside(*comm, "tuttiCommRevoke"); !status.ok()) return status;
   }
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommRevoke"); !status.ok()) return status;
   if (flags != TUTTI_REVOKE_DEFAULT) {
@@ -143,7 +143,7 @@ Status revoke(tuttiComm_t comm, int flags) {
   CommState alive = CommState::kAlive;
   if (!comm->state.compare_exchange_strong(alive, CommState::kRevoked)) return check_handle(comm);
   communicator.failures().abort(std::move(reason));
-  comm->presence.wait_for_others();
+  comm->in_flight.wait_for_others();
   (void)drain(communicator);
   communicator.give_up();
   tell(*comm, communicator, "revoked");
@@ -161,7 +161,7 @@ tuttiResult_t take_child_failure(tuttiComm_t comm) {
 }
 
 Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   *error = take_child_failure(comm);
   // With its words: no call need have failed.
@@ -217,7 +217,7 @@ Status copy_out(const std::string& answer, char* text, size_t bytes, size_t* nee
 template <class Read>
 tuttiResult_t read_number(tuttiComm_t comm, int* number, const char* is_null, const Read& read) {
   return caught(comm, [&]() -> tuttiResult_t {
-    const Visitor visitor = visit(comm);
+    const UseGuard use = guard_use(comm);
     Status status = check_readable(comm);
     if (status.ok() && number == nullptr) status = Status::invalid_argument(is_null);
     if (status.ok()) *number = read();
@@ -306,7 +306,7 @@ const char* tuttiGetLastError(tuttiComm_t comm) { return tutti::api::last_error(
 tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                            tuttiDataType_t type, char* text, size_t bytes, size_t* needed) {
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
-    const tutti::api::Visitor visitor = tutti::api::visit(comm);
+    const tutti::api::UseGuard use = tutti::api::guard_use(comm);
     if (tutti::Status status = tutti::api::check_handle(comm); !status.ok()) {
       return report(comm, status);
     }

@@ -249,7 +249,7 @@ Status check_makings(const std::vector<Making>& makings) {
 // to enqueue a call on a device.
 Status run_makings(std::vector<Making> makings) {
   if (makings.empty()) return {};
-  const Inside inside;
+  const ThreadInCall inside;
   Status in_progress;
   const Status ready = caught_status([&]() -> Status {
     const auto is_blocking = [](const Making& making) { return making.blocking; };
@@ -332,8 +332,8 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   const comm::Communicator* communicator = handle->communicator.get();
   Backoff backoff(100);
   bool interrupted = false;
-  handle->presence.announce_change();
-  while (!handle->presence.is_empty() ||
+  handle->in_flight.announce_change();
+  while (!handle->in_flight.is_empty() ||
          (communicator != nullptr && communicator->pending.load(std::memory_order_acquire) > 0)) {
     if (handle->abort && !interrupted && communicator != nullptr) {
       handle->communicator->failures().abort();

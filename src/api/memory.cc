@@ -61,7 +61,7 @@ Status describe(Process& process, void* const* handle, comm::WindowMemory& mine)
 }
 
 Status register_range(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
@@ -77,7 +77,7 @@ Status register_range(tuttiComm_t comm, void* memory, size_t bytes, void** handl
 }
 
 Status deregister(tuttiComm_t comm, void* handle) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   return comm->communicator->remove_registration(reinterpret_cast<uintptr_t>(handle));
 }

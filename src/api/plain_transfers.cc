@@ -26,7 +26,7 @@ bool PlainTransfers::add(tuttiComm_t comm, const exec::Transfer& transfer) {
 // However this ends, the next group of the thread begins with none.
 Status PlainTransfers::run() {
   std::vector<exec::Transfer> transfers = std::exchange(transfers_, {});
-  const Caller caller(comm_->presence);
+  const CallGuard guard(comm_->in_flight);
   if (Status status = check_handle(comm_); !status.ok()) return status;
   comm::Communicator& communicator = *communicator_;
   Status status = exec::check_own_transfers(transfers, communicator.rank());

@@ -28,7 +28,7 @@ Status check(tuttiComm_t comm, const TransferArguments& message, tuttiStream_t s
 tuttiResult_t run_transfer(tuttiComm_t comm, const TransferArguments& message, tuttiStream_t stream,
                            const comm::Extras* extras, const Handle* handle) {
   if (comm == nullptr) return refuse(comm, check_handle(comm));
-  const Caller caller(comm->presence);
+  const CallGuard guard(comm->in_flight);
   if (Status status = check(comm, message, stream); !status.ok()) return refuse(comm, status);
   exec::Transfer transfer;
   transfer.peer = static_cast<uint32_t>(message.peer);

@@ -122,8 +122,8 @@ Result<operation::StreamEngine*> Process::engine() {
 bool Process::is_awaited() {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(handles_, [](tuttiComm& handle) {
-    if (handle.presence.has_caller()) return false;
-    const Visitor visitor(&handle.presence);
+    if (handle.in_flight.has_caller()) return false;
+    const UseGuard use(&handle.in_flight);
     if (handle.state.load(std::memory_order_seq_cst) != CommState::kAlive) return false;
     const comm::Communicator& communicator = *handle.communicator;
     return communicator.pending.load(std::memory_order_acquire) == 0 && communicator.is_awaited();
@@ -133,7 +133,7 @@ bool Process::is_awaited() {
 tuttiComm* Process::new_handle() {
   const std::lock_guard lock(mutex_);
   tuttiComm& handle = handles_.emplace_back();
-  handle.presence.use_process_barrier(has_barrier_);
+  handle.in_flight.use_process_barrier(has_barrier_);
   return &handle;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 // A thread that ends the communicator meanwhile waits for the visitor.
 Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tuttiComm_t comm) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   const auto refuse = [](const char* what) {
     return Status::invalid_argument(std::string("tuttiRedOpCreatePreMulSum: ") + what);
@@ -36,7 +36,7 @@ Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tut
 }
 
 Status destroy(int op, tuttiComm_t comm) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (comm->scaled_sums.remove(op)) return {};
   return Status::invalid_argument("tuttiRedOpDestroy: " + std::to_string(op) +

@@ -16,7 +16,7 @@ namespace {
 /// Peers wait for what an exception interrupts.
 Status run_one(const RegistrationCall& registration) {
   tuttiComm_t comm = registration.comm;
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   try {
     return registration.run(registration);
   } catch (const std::exception& error) {
@@ -83,7 +83,7 @@ Status run_together(std::vector<RegistrationSeries>& all) {
 
 tuttiResult_t register_memory(RegistrationCall registration) {
   {
-    const Visitor visitor = visit(registration.comm);
+    const UseGuard use = guard_use(registration.comm);
     const Status status = check_handle(registration.comm);
     if (!status.ok()) return refuse(registration.comm, status);
   }

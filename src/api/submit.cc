@@ -81,7 +81,7 @@ void add(OpenGroup& group, tuttiComm_t comm, PlacedOperation& member) {
 Status settle(OpenGroup& group) {
   if (group.plain.empty()) return {};
   const tuttiComm_t comm = group.plain.comm();
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   const CallStream stream = call_stream(tuttiBlocking(), group.operations.blocking());
   PlacedOperation member(group.plain.operation(), stream, nullptr);
@@ -108,9 +108,9 @@ Status collect(OpenGroup& group, tuttiComm_t comm, const operation::Operation& o
 
 /// The communicators of a group are kept from being freed while this exists. Another thread may
 /// have ended one since the call.
-Status enter(const OpenGroup& group, std::vector<Visitor>& visitors) {
+Status enter(const OpenGroup& group, std::vector<UseGuard>& uses) {
   for (tuttiComm_t comm : group.comms) {
-    visitors.push_back(visit(comm));
+    uses.push_back(guard_use(comm));
     if (Status status = check_handle(comm); !status.ok()) return status;
   }
   return {};
@@ -121,7 +121,7 @@ Status enter(const OpenGroup& group, std::vector<Visitor>& visitors) {
 // that another thread is going to ask for.
 Status drain_all(const OpenGroup& group) {
   for (tuttiComm_t comm : group.comms) {
-    const Visitor visitor = visit(comm);
+    const UseGuard use = guard_use(comm);
     if (Status status = check_handle(comm); !status.ok()) return status;
     if (Status status = drain(*comm->communicator); !status.ok()) return status;
   }
@@ -130,16 +130,16 @@ Status drain_all(const OpenGroup& group) {
 
 Status predict(OpenGroup& group, uint64_t& nanoseconds) {
   if (Status status = drain_all(group); !status.ok()) return status;
-  std::vector<Visitor> visitors;
-  if (Status status = enter(group, visitors); !status.ok()) return status;
+  std::vector<UseGuard> uses;
+  if (Status status = enter(group, uses); !status.ok()) return status;
   return group.operations.predict(nanoseconds);
 }
 
 Status run_operations(OpenGroup& group) {
   std::optional<DeferredCallbacks> deferred;  // the communicators are driven here until its end
-  std::vector<Visitor> visitors;
+  std::vector<UseGuard> uses;
   operation::OperationGroup& operations = group.operations;
-  Status ready = caught_status([&] { return enter(group, visitors); });
+  Status ready = caught_status([&] { return enter(group, uses); });
   if (!ready.ok()) {
     operations.tell(ready);
     return ready;
@@ -158,7 +158,7 @@ Status run_operations(OpenGroup& group) {
     return ready;
   }
   operations.start(kStreamThread);
-  visitors.clear();  // what is announced keeps its communicator by itself
+  uses.clear();  // what is announced keeps its communicator by itself
   return operations.finish();
 }
 
@@ -304,7 +304,7 @@ tuttiResult_t group_end() {
     return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
   }
   if (--group_depth > 0) return tuttiSuccess;
-  const Inside inside;
+  const ThreadInCall inside;
   OpenGroup& ended = group();
   if (holds_plain_only(ended)) return report(nullptr, ended.plain.run());
   return report(nullptr, run_group(std::exchange(ended, {})));

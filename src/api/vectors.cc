@@ -154,7 +154,7 @@ Status check_vector_call(tuttiComm_t comm, const Request& request, tuttiStream_t
 tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
                           tuttiStream_t stream, const Handle* handle) {
   if (comm == nullptr) return refuse(comm, check_handle(comm));
-  const Caller caller(comm->presence);
+  const CallGuard guard(comm->in_flight);
   Status status = check_handle(comm);
   if (!status.ok()) return refuse(comm, status);
   CountView view = *request.counts;

@@ -53,7 +53,7 @@ struct WindowCall {
 
 Status register_window(const RegistrationCall& registration, const WindowCall& call) {
   tuttiComm_t comm = registration.comm;
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
@@ -81,7 +81,7 @@ Status find_comm(tuttiWindow_t window, tuttiComm_t& comm) {
 }
 
 Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   tuttiComm_t own = nullptr;
   if (Status status = find_comm(window, own); !status.ok()) return status;
   if (Status status = check_readable(own); !status.ok()) return status;
@@ -99,7 +99,7 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
 Status number_of_window(tuttiWindow_t window, uint32_t* number) {
   tuttiComm_t comm = nullptr;
   if (Status status = find_comm(window, comm); !status.ok()) return status;
-  const Visitor visitor = visit(comm);
+  const UseGuard use = guard_use(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   if (number == nullptr) return Status::invalid_argument("tuttiWindowGetNumber: number is null");
   *number = window->window->number();
@@ -109,7 +109,7 @@ Status number_of_window(tuttiWindow_t window, uint32_t* number) {
 tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t stream) {
   tuttiComm_t comm = nullptr;
   if (Status status = find_comm(window, comm); !status.ok()) return refuse(comm, status);
-  const Caller caller(comm->presence);
+  const CallGuard guard(comm->in_flight);
   Status status = check_handle(comm);
   if (status.ok()) status = check_stream(stream);
   if (status.ok()) {

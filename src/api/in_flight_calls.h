@@ -10,7 +10,7 @@
 // program has registered, in this very thread. A call that ends a communicator there must not wait
 // for it.
 //
-// Threads: one Caller at a time, as tutti.h asks of those who use a communicator; the rest any.
+// Threads: one CallGuard at a time, as tutti.h asks of those who use a communicator; the rest any.
 // Errors: none.
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace tutti::api {
 
-/// To be called before threads share a Presence. False if this kernel cannot run a barrier on the
-/// threads of the process.
+/// To be called before threads share an InFlightCalls. False if this kernel cannot run a barrier on
+/// the threads of the process.
 bool prepare_process_barrier();
 
 /// Which thread this is.
@@ -35,20 +35,20 @@ inline uintptr_t this_thread() {
 #endif
 }
 
-/// While it exists this thread is in a call that may last and has no Caller: of a group, or one
+/// While it exists this thread is in a call that may last and has no CallGuard: of a group, or one
 /// that makes communicators. It begins before the call takes a state that others wait for: a signal
 /// handler may interrupt the thread at any instruction behind that.
-class Inside {
+class ThreadInCall {
  public:
-  Inside();
-  ~Inside();
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  ThreadInCall();
+  ~ThreadInCall();
+  ThreadInCall(const ThreadInCall&) = delete;
+  ThreadInCall& operator=(const ThreadInCall&) = delete;
 };
-/// Whether it is, or is a Visitor of any communicator.
-bool is_inside();
+/// Whether it is, or holds a UseGuard of any communicator.
+bool is_in_call();
 
-class Presence {
+class InFlightCalls {
  public:
   /// Before anybody is inside.
   void use_process_barrier(bool available) { callers_fence_ = !available; }
@@ -59,51 +59,51 @@ class Presence {
   bool is_callers_thread() const {
     return caller_.load(std::memory_order_relaxed) == this_thread();
   }
-  bool is_empty() const { return !has_caller() && visitors_.load(std::memory_order_seq_cst) == 0; }
-  /// After a change of state, until all others have left. The calling thread is a Visitor.
+  bool is_empty() const { return !has_caller() && uses_.load(std::memory_order_seq_cst) == 0; }
+  /// After a change of state, until all others have left. The calling thread holds a UseGuard.
   void wait_for_others() const;
 
  private:
-  friend class Caller;
-  friend class Visitor;
+  friend class CallGuard;
+  friend class UseGuard;
 
   std::atomic<uintptr_t> caller_{0};  // its thread; 0: none
-  std::atomic<uint32_t> visitors_{0};
+  std::atomic<uint32_t> uses_{0};
   bool callers_fence_ = true;
 };
 
 /// The thread that uses the communicator is in a call: the way of every small one.
-class Caller {
+class CallGuard {
  public:
-  explicit Caller(Presence& presence) : presence_(presence) {
-    if (presence.callers_fence_) [[unlikely]] {
-      presence.caller_.exchange(this_thread(), std::memory_order_seq_cst);
+  explicit CallGuard(InFlightCalls& in_flight) : in_flight_(in_flight) {
+    if (in_flight.callers_fence_) [[unlikely]] {
+      in_flight.caller_.exchange(this_thread(), std::memory_order_seq_cst);
     } else {
-      presence.caller_.store(this_thread(), std::memory_order_relaxed);
+      in_flight.caller_.store(this_thread(), std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);  // the rest is announce_change()'s
     }
   }
-  ~Caller() { presence_.caller_.store(0, std::memory_order_release); }
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
+  ~CallGuard() { in_flight_.caller_.store(0, std::memory_order_release); }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
 
  private:
-  Presence& presence_;
+  InFlightCalls& in_flight_;
 };
 
-/// Any thread that looks at the communicator for a moment or uses it seldom. May hold a Caller.
-class Visitor {
+/// Any thread that looks at the communicator for a moment or uses it seldom. May hold a CallGuard.
+class UseGuard {
  public:
-  explicit Visitor(Presence* presence);  // null: of nothing
-  ~Visitor();
-  Visitor(Visitor&& other) noexcept : presence_(std::exchange(other.presence_, nullptr)) {}
-  Visitor& operator=(Visitor&& other) noexcept {
-    std::swap(presence_, other.presence_);
+  explicit UseGuard(InFlightCalls* in_flight);  // null: of nothing
+  ~UseGuard();
+  UseGuard(UseGuard&& other) noexcept : in_flight_(std::exchange(other.in_flight_, nullptr)) {}
+  UseGuard& operator=(UseGuard&& other) noexcept {
+    std::swap(in_flight_, other.in_flight_);
     return *this;
   }
 
  private:
-  Presence* presence_;
+  InFlightCalls* in_flight_;
 };
 
 }  // namespace tutti::api

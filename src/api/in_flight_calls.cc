@@ -1,4 +1,4 @@
-#include "src/api/presence.h"
+#include "src/api/in_flight_calls.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -25,19 +25,19 @@ thread_local int calls_inside = 0;
 
 }  // namespace
 
-Inside::Inside() { ++calls_inside; }
-Inside::~Inside() { --calls_inside; }
-bool is_inside() { return calls_inside > 0; }
+ThreadInCall::ThreadInCall() { ++calls_inside; }
+ThreadInCall::~ThreadInCall() { --calls_inside; }
+bool is_in_call() { return calls_inside > 0; }
 
-Visitor::Visitor(Presence* presence) : presence_(presence) {
-  if (presence_ == nullptr) return;
+UseGuard::UseGuard(InFlightCalls* in_flight) : in_flight_(in_flight) {
+  if (in_flight_ == nullptr) return;
   ++calls_inside;
-  presence_->visitors_.fetch_add(1, std::memory_order_seq_cst);
+  in_flight_->uses_.fetch_add(1, std::memory_order_seq_cst);
 }
 
-Visitor::~Visitor() {
-  if (presence_ == nullptr) return;
-  presence_->visitors_.fetch_sub(1, std::memory_order_release);
+UseGuard::~UseGuard() {
+  if (in_flight_ == nullptr) return;
+  in_flight_->uses_.fetch_sub(1, std::memory_order_release);
   --calls_inside;
 }
 
@@ -46,14 +46,14 @@ bool prepare_process_barrier() {
          membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-void Presence::announce_change() const {
+void InFlightCalls::announce_change() const {
   if (!callers_fence_) run_process_barrier();
 }
 
-void Presence::wait_for_others() const {
+void InFlightCalls::wait_for_others() const {
   announce_change();
   Backoff backoff(kBarrierSpins);
-  while (has_caller() || visitors_.load(std::memory_order_seq_cst) > 1) backoff.pause();
+  while (has_caller() || uses_.load(std::memory_order_seq_cst) > 1) backoff.pause();
 }
 
 }  // namespace tutti::api
