@@ -223,15 +223,15 @@ class Catches(unittest.TestCase):
 
     def test_the_border_tests_and_the_places_of_the_table_catch(self):
         text = "try { f(); } catch (const std::bad_alloc&) {}"
-        for path in ("src/api/a.cc", "src/exec/a_test.cc", "tests/a.cc", "src/operation/driver.cc"):
+        for path in ("src/api/a.cc", "src/exec/a_test.cc", "tests/a.cc", "src/operation/task_scheduler.cc"):
             self.assertEqual(self.lines(text, path), [], path)
 
     def test_words_of_comments_and_names_catch_nothing(self):
         self.assertEqual(self.lines("// catch (it)\nint attempts(int);"), [])
 
     def test_a_place_that_catches_nothing_leaves_the_table(self):
-        found = list(catches.check_all([source("int x;", "src/operation/driver.cc")]))
-        self.assertEqual([finding.path for finding in found], ["src/operation/driver.cc"])
+        found = list(catches.check_all([source("int x;", "src/operation/task_scheduler.cc")]))
+        self.assertEqual([finding.path for finding in found], ["src/operation/task_scheduler.cc"])
 
 
 class Prose(unittest.TestCase):

@@ -6,7 +6,7 @@
 #include "src/api/handle.h"
 #include "src/base/caught.h"
 #include "src/operation/collective_operation.h"
-#include "src/operation/driver.h"
+#include "src/operation/task_scheduler.h"
 
 namespace tutti::api {
 namespace {
@@ -18,7 +18,7 @@ constexpr uint32_t kSpins = 100;
 // The ranks of one process leave in one thread, so they advance together.
 void leave_together(const PendingTeardowns::Ranks& ranks, const std::function<bool()>& wanted) {
   auto completion = std::make_shared<operation::Completion>();
-  operation::Driver driver;
+  operation::TaskScheduler scheduler;
   for (const auto& rank : ranks) {
     if (!rank->begin_leaving(kLeaveNs, wanted)) continue;
     operation::Task task;
@@ -26,9 +26,9 @@ void leave_together(const PendingTeardowns::Ranks& ranks, const std::function<bo
     task.operation = operation::HeldOperation(operation::CollectiveOperation(*rank, barrier));
     task.stream.completion = completion;
     task.announce();
-    driver.add(std::move(task));
+    scheduler.add(std::move(task));
   }
-  driver.run(kSpins);
+  scheduler.run(kSpins);
   (void)completion->wait();  // a rank that is gone already cannot be waited for
   for (const auto& rank : ranks) rank->end_leaving();
 }

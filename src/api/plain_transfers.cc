@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/operation/driver.h"
+#include "src/operation/task_scheduler.h"
 
 namespace tutti::api {
 
@@ -34,7 +34,7 @@ Status PlainTransfers::run() {
     status = run_behind(communicator,
                         [&] { return communicator.transfers().run(transfers, timeout_ns_); });
   }
-  if (transfers.capacity() <= operation::Driver::kMostSpares) {
+  if (transfers.capacity() <= operation::TaskScheduler::kMostSpares) {
     transfers.clear();
     transfers_ = std::move(transfers);
   }

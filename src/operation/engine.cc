@@ -45,21 +45,21 @@ void StreamEngine::take(std::span<Task> tasks, bool as_group) {
 }
 
 void StreamEngine::loop() {
-  constexpr size_t kMostKept = 4 * Driver::kMostSpares;
-  Driver driver;
+  constexpr size_t kMostKept = 4 * TaskScheduler::kMostSpares;
+  TaskScheduler scheduler;
   Backoff backoff(20);
   std::vector<Task> arrived;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (driver.empty()) wake_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
-      if (stop_ && inbox_.empty() && driver.empty()) return;
+      if (scheduler.empty()) wake_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
+      if (stop_ && inbox_.empty() && scheduler.empty()) return;
       arrived.swap(inbox_);
     }
-    for (Task& task : arrived) driver.add(std::move(task));
+    for (Task& task : arrived) scheduler.add(std::move(task));
     arrived.clear();
     if (arrived.capacity() > kMostKept) std::vector<Task>().swap(arrived);
-    driver.turn(backoff);
+    scheduler.turn(backoff);
   }
 }
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/operation/driver.h"
+#include "src/operation/task_scheduler.h"
 
 namespace tutti::operation {
 

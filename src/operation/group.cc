@@ -138,7 +138,7 @@ Status OperationGroup::decide(const StreamThread& thread) {
   if (!entered.ok()) return entered.status();
   turns_ = std::move(entered).value();
   if (!needs_engine()) {
-    driver_.emplace();
+    scheduler_.emplace();
     return {};
   }
   tasks_.reserve(members_.size());
@@ -175,7 +175,7 @@ void OperationGroup::drive() {
   if (started_.ok()) started_ = put;
   for (PlacedOperation& member : members_) {
     member.task.announce();
-    driver_->add(std::move(member.task));
+    scheduler_->add(std::move(member.task));
   }
 }
 
@@ -194,7 +194,7 @@ void OperationGroup::start(const StreamThread& thread) {
 }
 
 Status OperationGroup::finish() {
-  if (driver_) driver_->run(kGroupSpins);
+  if (scheduler_) scheduler_->run(kGroupSpins);
   const Status waited = blocking_ == nullptr ? Status() : blocking_->wait();
   return started_.ok() ? waited : started_;
 }

@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "src/operation/driver.h"
 #include "src/operation/placed_operation.h"
 #include "src/operation/stream_turns.h"
+#include "src/operation/task_scheduler.h"
 
 namespace tutti::operation {
 
@@ -57,7 +57,7 @@ class OperationGroup {
   std::shared_ptr<Completion> blocking_;  // null: none
   StreamEngine* engine_ = nullptr;        // null: driven here
   std::vector<Task> tasks_;
-  std::optional<Driver> driver_;
+  std::optional<TaskScheduler> scheduler_;
   Status started_;
 };
 

@@ -16,7 +16,7 @@ ALLOWED = {
     "src/bootstrap/server_loop.cc": "the thread of a rendezvous",
     "src/bootstrap/watch.cc": "the control thread",
     "src/operation/captured_task.cc": "a thread of the driver of CUDA",
-    "src/operation/driver.cc": "each task of a queue or group has its own end",
+    "src/operation/task_scheduler.cc": "each task of a queue or group has its own end",
     # What ends work that has failed must come to its end.
     "src/comm/communicator.cc": "the end of a communicator and of a call that has thrown",
     "src/operation/captured_calls.cc": "the end of a capture: who waits for it is told",

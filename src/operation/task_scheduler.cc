@@ -1,4 +1,4 @@
-#include "src/operation/driver.h"
+#include "src/operation/task_scheduler.h"
 
 #include <algorithm>
 #include <exception>
@@ -15,7 +15,7 @@ namespace {
 /// A list that is empty keeps no more memory than a short queue needs.
 template <class Kept>
 void trim(std::vector<Kept>& empty) {
-  if (empty.capacity() <= Driver::kMostSpares) return;
+  if (empty.capacity() <= TaskScheduler::kMostSpares) return;
   std::vector<Kept>().swap(empty);
 }
 
@@ -23,7 +23,7 @@ void trim(std::vector<Kept>& empty) {
 template <class Kept>
 void put_away(std::list<Kept>& used, typename std::list<Kept>::iterator one,
               std::list<Kept>& spares) {
-  if (spares.size() < Driver::kMostSpares) {
+  if (spares.size() < TaskScheduler::kMostSpares) {
     spares.splice(spares.begin(), used, one);
   } else {
     used.erase(one);
@@ -51,10 +51,10 @@ Status run_for(comm::Communicator& communicator, const Work& work) {
 
 }  // namespace
 
-Driver::Driver() { spare_chains_.reserve(kMostSpares); }
+TaskScheduler::TaskScheduler() { spare_queues_.reserve(kMostSpares); }
 
 // All memory that a task needs to end, or to start the next one, is taken here.
-Driver::QueuedTask& Driver::new_node() {
+TaskScheduler::QueuedTask& TaskScheduler::new_node() {
   make_room(active_, nodes_.size() + 1, kMostSpares);
   make_room(in_line_, nodes_.size() + 1, kMostSpares);
   QueuedTask& node = take_out(spare_nodes_, nodes_);
@@ -65,7 +65,7 @@ Driver::QueuedTask& Driver::new_node() {
   return node;
 }
 
-void Driver::add(Task task) {
+void TaskScheduler::add(Task task) {
   comm::Communicator& communicator = task.communicator();
   QueuedTask* node = nullptr;
   const Status lined_up = run_for(communicator, [&] {
@@ -80,151 +80,152 @@ void Driver::add(Task task) {
   finish(*node, lined_up);
 }
 
-void Driver::line_up(QueuedTask& node) {
-  node.seats.reserve(2 + node.task.more_streams.size());
-  take_communicators_seat(node);
-  take_seat(node, node.task.stream.order, node.task.group);
+void TaskScheduler::line_up(QueuedTask& node) {
+  node.positions.reserve(2 + node.task.more_streams.size());
+  take_communicators_position(node);
+  take_position(node, node.task.stream.order, node.task.group);
   for (const Task::TaskStream& other : node.task.more_streams) {
-    take_seat(node, other.order, node.task.group);
+    take_position(node, other.order, node.task.group);
   }
-  for (const Seat& seat : node.seats) promote(seat.stage->before, node.priority);
+  for (const QueuePosition& position : node.positions)
+    promote(position.batch->before, node.priority);
   if (node.blocked == 0) activate(node);
 }
 
-Driver::Chain& Driver::chain_of(const void* order) {
-  const auto found = chains_.find(order);
-  if (found != chains_.end()) return found->second;
-  Chain* made = nullptr;
-  if (spare_chains_.empty()) {
-    made = &chains_[order];
+TaskScheduler::TaskQueue& TaskScheduler::queue_of(const void* order) {
+  const auto found = queues_.find(order);
+  if (found != queues_.end()) return found->second;
+  TaskQueue* made = nullptr;
+  if (spare_queues_.empty()) {
+    made = &queues_[order];
   } else {
-    spare_chains_.back().key() = order;
-    made = &chains_.insert(std::move(spare_chains_.back())).position->second;
-    spare_chains_.pop_back();
+    spare_queues_.back().key() = order;
+    made = &queues_.insert(std::move(spare_queues_.back())).position->second;
+    spare_queues_.pop_back();
   }
   made->order = order;
   made->is_communicators = false;
   return *made;
 }
 
-void Driver::free_chain(const Chain& chain) {
-  Chains::node_type over = chains_.extract(chain.order);
-  if (spare_chains_.size() < kMostSpares) spare_chains_.push_back(std::move(over));
-  if (chains_.empty() && chains_.bucket_count() > kMostSpares * 2) Chains().swap(chains_);
+void TaskScheduler::free_queue(const TaskQueue& queue) {
+  TaskQueues::node_type over = queues_.extract(queue.order);
+  if (spare_queues_.size() < kMostSpares) spare_queues_.push_back(std::move(over));
+  if (queues_.empty() && queues_.bucket_count() > kMostSpares * 2) TaskQueues().swap(queues_);
 }
 
-// Behind what the chain holds; beside what belongs to the same group.
-void Driver::take_seat(QueuedTask& node, const void* order, uint64_t group) {
+// Behind what the queue holds; beside what belongs to the same group.
+void TaskScheduler::take_position(QueuedTask& node, const void* order, uint64_t group) {
   if (order == nullptr) return;
-  Chain& chain = chain_of(order);
-  const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
-  if (!joins) return take_seat_before(node, chain, chain.stages.end(), group);
-  Stage& stage = chain.stages.back();
-  stage.members.push_back({&node, node.seats.size()});
-  node.seats.push_back({&stage, stage.members.size() - 1});
-  if (stage.before != nullptr) ++node.blocked;
+  TaskQueue& queue = queue_of(order);
+  const bool joins = group != 0 && !queue.batches.empty() && queue.batches.back().group == group;
+  if (!joins) return take_position_before(node, queue, queue.batches.end(), group);
+  TaskBatch& batch = queue.batches.back();
+  batch.members.push_back({&node, node.positions.size()});
+  node.positions.push_back({&batch, batch.members.size() - 1});
+  if (batch.before != nullptr) ++node.blocked;
 }
 
-void Driver::take_communicators_seat(QueuedTask& node) {
-  Chain& chain = chain_of(&node.task.communicator());
-  chain.is_communicators = true;
-  const auto later = node.task.is_replay ? first_to_wait(chain) : chain.stages.end();
-  take_seat_before(node, chain, later, 0);
+void TaskScheduler::take_communicators_position(QueuedTask& node) {
+  TaskQueue& queue = queue_of(&node.task.communicator());
+  queue.is_communicators = true;
+  const auto later = node.task.is_replay ? first_to_wait(queue) : queue.batches.end();
+  take_position_before(node, queue, later, 0);
 }
 
-/// Of a communicator's chain, where each stage has one task: the first that has not begun and is no
+/// Of a communicator's queue, where each batch has one task: the first that has not begun and is no
 /// replay.
-std::list<Driver::Stage>::iterator Driver::first_to_wait(Chain& chain) {
-  return std::find_if(chain.stages.begin(), chain.stages.end(), [](const Stage& stage) {
-    const auto waits = [](const StageMember& member) {
+std::list<TaskScheduler::TaskBatch>::iterator TaskScheduler::first_to_wait(TaskQueue& queue) {
+  return std::find_if(queue.batches.begin(), queue.batches.end(), [](const TaskBatch& batch) {
+    const auto waits = [](const BatchMember& member) {
       return !member.node->begun && !member.node->task.is_replay;
     };
-    return std::all_of(stage.members.begin(), stage.members.end(), waits);
+    return std::all_of(batch.members.begin(), batch.members.end(), waits);
   });
 }
 
-// The task gets a stage of its own, which joins the chain when it needs no more memory. `later` may
+// The task gets a batch of its own, which joins the queue when it needs no more memory. `later` may
 // be the end.
-void Driver::take_seat_before(QueuedTask& node, Chain& chain, std::list<Stage>::iterator later,
-                              uint64_t group) {
-  std::list<Stage> made;
-  Stage& stage = take_out(spare_stages_, made);
-  stage.members.push_back({&node, node.seats.size()});
-  const bool is_last = later == chain.stages.end();
-  stage.chain = &chain;
-  stage.group = group;
-  stage.priority = std::numeric_limits<int>::min();
-  stage.before = nullptr;
+void TaskScheduler::take_position_before(QueuedTask& node, TaskQueue& queue,
+                                         std::list<TaskBatch>::iterator later, uint64_t group) {
+  std::list<TaskBatch> made;
+  TaskBatch& batch = take_out(spare_batches_, made);
+  batch.members.push_back({&node, node.positions.size()});
+  const bool is_last = later == queue.batches.end();
+  batch.queue = &queue;
+  batch.group = group;
+  batch.priority = std::numeric_limits<int>::min();
+  batch.before = nullptr;
   if (!is_last) {
-    stage.before = std::exchange(later->before, &stage);
-    stage.priority = later->priority;
-    for (const StageMember& member : later->members) {
-      stage.priority = std::max(stage.priority, member.node->priority);
-      if (stage.before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
+    batch.before = std::exchange(later->before, &batch);
+    batch.priority = later->priority;
+    for (const BatchMember& member : later->members) {
+      batch.priority = std::max(batch.priority, member.node->priority);
+      if (batch.before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
     }
-  } else if (!chain.stages.empty()) {
-    stage.before = &chain.stages.back();
+  } else if (!queue.batches.empty()) {
+    batch.before = &queue.batches.back();
   }
-  chain.stages.splice(later, made);
-  node.seats.push_back({&stage, 0});
-  node.priority = std::max(node.priority, stage.priority);
-  if (stage.before != nullptr) ++node.blocked;
+  queue.batches.splice(later, made);
+  node.positions.push_back({&batch, 0});
+  node.priority = std::max(node.priority, batch.priority);
+  if (batch.before != nullptr) ++node.blocked;
 }
 
 // The last member gets the place.
-void Driver::leave(const Seat& seat) {
-  Stage& stage = *seat.stage;
-  const StageMember last = stage.members.back();
-  stage.members[seat.place] = last;
-  last.node->seats[last.seat].place = seat.place;
-  stage.members.pop_back();
-  if (stage.members.empty() && stage.before == nullptr) end_first_stages(*stage.chain);
+void TaskScheduler::leave(const QueuePosition& position) {
+  TaskBatch& batch = *position.batch;
+  const BatchMember last = batch.members.back();
+  batch.members[position.place] = last;
+  last.node->positions[last.position].place = position.place;
+  batch.members.pop_back();
+  if (batch.members.empty() && batch.before == nullptr) end_first_batches(*batch.queue);
 }
 
 // One whose members all failed in line is over only when nothing is before it: so what is added
 // later waits for what they had waited for.
-void Driver::end_first_stages(Chain& chain) {
-  while (!chain.stages.empty() && chain.stages.front().members.empty()) {
-    trim(chain.stages.front().members);
-    put_away(chain.stages, chain.stages.begin(), spare_stages_);
-    if (chain.stages.empty()) return free_chain(chain);
-    Stage& first = chain.stages.front();
+void TaskScheduler::end_first_batches(TaskQueue& queue) {
+  while (!queue.batches.empty() && queue.batches.front().members.empty()) {
+    trim(queue.batches.front().members);
+    put_away(queue.batches, queue.batches.begin(), spare_batches_);
+    if (queue.batches.empty()) return free_queue(queue);
+    TaskBatch& first = queue.batches.front();
     first.before = nullptr;
     looks_ += first.members.size();
-    for (const StageMember& member : first.members) {
+    for (const BatchMember& member : first.members) {
       if (--member.node->blocked == 0) activate(*member.node);
     }
   }
 }
 
-// Raises the stage, and all stages that it waits for, to the priority of a task that waits behind
+// Raises the batch, and all batches that it waits for, to the priority of a task that waits behind
 // it. Null: that task waits for nothing.
-void Driver::promote(Stage* stage, int priority) {
-  raised_.assign(1, stage);
+void TaskScheduler::promote(TaskBatch* batch, int priority) {
+  raised_.assign(1, batch);
   while (!raised_.empty()) {
-    Stage* const next = raised_.back();
+    TaskBatch* const next = raised_.back();
     raised_.pop_back();
     ++looks_;
     if (next == nullptr || next->priority >= priority) continue;
     next->priority = priority;
     raised_.push_back(next->before);
     looks_ += next->members.size();
-    for (const StageMember& member : next->members) raise(*member.node, priority);
+    for (const BatchMember& member : next->members) raise(*member.node, priority);
   }
   trim(raised_);
 }
 
-void Driver::raise(QueuedTask& node, int priority) {
+void TaskScheduler::raise(QueuedTask& node, int priority) {
   if (node.priority >= priority) return;
   node.priority = priority;
   if (node.blocked == 0) {
     std::erase(active_, &node);
     activate(node);
   }
-  for (const Seat& seat : node.seats) raised_.push_back(seat.stage->before);
+  for (const QueuePosition& position : node.positions) raised_.push_back(position.batch->before);
 }
 
-void Driver::activate(QueuedTask& node) {
+void TaskScheduler::activate(QueuedTask& node) {
   const auto place = std::upper_bound(
       active_.begin(), active_.end(), &node, [](const QueuedTask* a, const QueuedTask* b) {
         return a->priority != b->priority ? a->priority > b->priority : a->number < b->number;
@@ -232,11 +233,11 @@ void Driver::activate(QueuedTask& node) {
   active_.insert(place, &node);
 }
 
-void Driver::finish(QueuedTask& node, const Status& status) {
+void TaskScheduler::finish(QueuedTask& node, const Status& status) {
   if (node.blocked == 0) std::erase(active_, &node);
-  for (const Seat& seat : node.seats) leave(seat);
-  node.seats.clear();
-  trim(node.seats);
+  for (const QueuePosition& position : node.positions) leave(position);
+  node.positions.clear();
+  trim(node.positions);
   Task over = std::exchange(node.task, Task());
   put_away(nodes_, node.self, spare_nodes_);
   if (nodes_.empty()) trim(active_);
@@ -244,7 +245,7 @@ void Driver::finish(QueuedTask& node, const Status& status) {
 }
 
 // True if the work is done, with this status.
-bool Driver::run_on(QueuedTask& node, bool& moved, Status& status) {
+bool TaskScheduler::run_on(QueuedTask& node, bool& moved, Status& status) {
   comm::Communicator& communicator = node.task.communicator();
   bool done = true;
   status = run_for(communicator, [&]() -> Status {
@@ -269,7 +270,7 @@ bool Driver::run_on(QueuedTask& node, bool& moved, Status& status) {
 
 // True if the task is finished. Of a failed one nobody waits for the streams: they may be held up
 // by anything, and its host memory is theirs until they are past it.
-bool Driver::step(QueuedTask& node, bool& moved) {
+bool TaskScheduler::step(QueuedTask& node, bool& moved) {
   if (!node.done) {
     if (!run_on(node, moved, node.outcome)) return false;
     node.done = true;
@@ -282,7 +283,7 @@ bool Driver::step(QueuedTask& node, bool& moved) {
   return true;
 }
 
-bool Driver::advance() {
+bool TaskScheduler::advance() {
   bool moved = false;
   int priority = 0;
   uint32_t begun = 0;
@@ -306,7 +307,7 @@ bool Driver::advance() {
 }
 
 // Whether a stream moved.
-bool Driver::idle(bool rare) {
+bool TaskScheduler::idle(bool rare) {
   ++polls_;
   bool moved = false;
   // A task that has not begun, or is done, has no deadline to pass: its communicator would look at
@@ -325,10 +326,10 @@ bool Driver::idle(bool rare) {
 // Nobody else looks at a task that waits behind an operation of another communicator. A thread that
 // ends the task's communicator must not have to wait for that operation: it may be the thread that
 // has to end it next.
-void Driver::retire_failed() {
+void TaskScheduler::retire_failed() {
   in_line_.clear();
-  for (const auto& [order, chain] : chains_) {
-    if (chain.is_communicators && !chain.stages.empty()) in_line_.push_back(order);
+  for (const auto& [order, queue] : queues_) {
+    if (queue.is_communicators && !queue.batches.empty()) in_line_.push_back(order);
   }
   for (const void* communicator : in_line_) {
     while (QueuedTask* const node = failed_in_line(communicator)) end_failed(*node);
@@ -337,7 +338,7 @@ void Driver::retire_failed() {
   if (nodes_.size() <= kMostSpares) trim(in_line_);
 }
 
-void Driver::end_failed(QueuedTask& node) {
+void TaskScheduler::end_failed(QueuedTask& node) {
   comm::Communicator& communicator = node.task.communicator();
   finish(node, run_for(communicator, [&] {
            communicator.give_up();  // so begin() starts nothing
@@ -347,16 +348,16 @@ void Driver::end_failed(QueuedTask& node) {
 
 // The first operation of the communicator, since its operations end in their order. Null: there is
 // none, or it need not wait. The communicator may be freed once its last operation has been told.
-Driver::QueuedTask* Driver::failed_in_line(const void* communicator) {
+TaskScheduler::QueuedTask* TaskScheduler::failed_in_line(const void* communicator) {
   ++looks_;
-  const auto chain = chains_.find(communicator);
-  if (chain == chains_.end()) return nullptr;
-  QueuedTask& node = *chain->second.stages.front().members.front().node;
+  const auto queue = queues_.find(communicator);
+  if (queue == queues_.end()) return nullptr;
+  QueuedTask& node = *queue->second.batches.front().members.front().node;
   const bool failed = node.blocked > 0 && !node.task.communicator().failure().ok();
   return failed ? &node : nullptr;
 }
 
-void Driver::turn(Backoff& backoff) {
+void TaskScheduler::turn(Backoff& backoff) {
   // One communicator that moves must not hide from the others that their peers are gone.
   constexpr uint32_t kMostTurns = 256;
   const bool moved = advance();
@@ -371,7 +372,7 @@ void Driver::turn(Backoff& backoff) {
   turns_a_poll_ = streamed ? kLeastTurnsAPoll : std::min(2 * turns_a_poll_, kMostTurnsAPoll);
 }
 
-void Driver::run(uint32_t spins) {
+void TaskScheduler::run(uint32_t spins) {
   Backoff backoff(spins);
   while (!empty()) turn(backoff);
 }

@@ -1,5 +1,5 @@
 // The order in which a Driver runs tasks: streams, groups, priorities.
-#include "src/operation/driver.h"
+#include "src/operation/task_scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -112,7 +112,7 @@ class DriverTest : public testing::Test {
   Env env_{&config_, log_.get(), monotonic_ns};
   std::array<std::unique_ptr<comm::Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
-  Driver driver_;
+  TaskScheduler driver_;
   Backoff backoff_{1000};
   const int streams_[2] = {0, 0};
 };
@@ -243,7 +243,7 @@ TEST_F(DriverTest, AGroupCostsTheSameForEachTask) {
   add({.communicator = 0, .priority = 1, .stream = streams_});
   driver_.run(1);
   EXPECT_LE(driver_.looks(), kLooksATask * kMany);
-  EXPECT_LE(driver_.room(), Driver::kMostSpares);
+  EXPECT_LE(driver_.room(), TaskScheduler::kMostSpares);
 }
 
 /// Communicator 0 holds up a stream until it is let go.
@@ -295,19 +295,19 @@ TEST_F(HeldUp, ALongQueueCostsTheSameForEachTask) {
   let_go();
   driver_.run(1);
   EXPECT_LE(driver_.looks(), 2 * kLooksATask * kMany);
-  EXPECT_LE(driver_.room(), Driver::kMostSpares) << "of finished tasks memory is kept";
+  EXPECT_LE(driver_.room(), TaskScheduler::kMostSpares) << "of finished tasks memory is kept";
 }
 
 // Data that came over the network for one communicator must not wait until another one stands
 // still, nor may idle connections cost a system call each in every turn.
 TEST_F(HeldUp, StreamsAreMovedBesideWhatMoves) {
-  constexpr uint32_t kTurns = 10 * Driver::kMostTurnsAPoll;
+  constexpr uint32_t kTurns = 10 * TaskScheduler::kMostTurnsAPoll;
   for (uint32_t i = 0; i < kTurns; ++i) {
     add({.communicator = 1});
     driver_.turn(backoff_);
   }
-  EXPECT_GE(driver_.polls(), kTurns / Driver::kMostTurnsAPoll);
-  EXPECT_LE(driver_.polls(), 2 * kTurns / Driver::kMostTurnsAPoll);
+  EXPECT_GE(driver_.polls(), kTurns / TaskScheduler::kMostTurnsAPoll);
+  EXPECT_LE(driver_.polls(), 2 * kTurns / TaskScheduler::kMostTurnsAPoll);
   const uint64_t before = driver_.polls();
   for (uint32_t i = 0; i < kTurns; ++i) driver_.turn(backoff_);
   EXPECT_EQ(driver_.polls() - before, kTurns) << "nothing else moves";
@@ -321,9 +321,9 @@ TEST_F(HeldUp, StreamsAreMovedBesideALongQueue) {
   driver_.turn(backoff_);  // the task that waits has begun
   for (uint32_t i = 0; i < kTasks; ++i) add({.communicator = 1});
   driver_.turn(backoff_);
-  EXPECT_EQ(communicators_[1]->pending.load(), kTasks - Driver::kMostBegun);
+  EXPECT_EQ(communicators_[1]->pending.load(), kTasks - TaskScheduler::kMostBegun);
   while (communicators_[1]->pending.load() > 0) driver_.turn(backoff_);
-  EXPECT_GE(driver_.polls(), kTasks / Driver::kMostBegun / Driver::kMostTurnsAPoll);
+  EXPECT_GE(driver_.polls(), kTasks / TaskScheduler::kMostBegun / TaskScheduler::kMostTurnsAPoll);
   let_go();
   driver_.run(1);
 }

@@ -1,6 +1,6 @@
 // Runs a set of tasks in one thread: those that wait for no other are active, and all active ones
-// advance together. A group of blocking calls is a Driver in the caller's thread; the Engine is one
-// with a thread of its own.
+// advance together. A group of blocking calls is a TaskScheduler in the caller's thread; the Engine
+// is one with a thread of its own.
 //
 // Ordering: tasks of one communicator run in the order they were added, and so do those of one
 // stream unless they belong to one group. But a replay, whose streams have come, goes before those
@@ -21,7 +21,7 @@
 
 namespace tutti::operation {
 
-class Driver {
+class TaskScheduler {
  public:
   /// For so many tasks to come memory is kept.
   static constexpr size_t kMostSpares = 64;
@@ -30,7 +30,7 @@ class Driver {
   /// for each connection, so those that have nothing are asked more and more seldom.
   static constexpr uint32_t kLeastTurnsAPoll = 4, kMostTurnsAPoll = 64;
 
-  Driver();
+  TaskScheduler();
 
   /// Where there is no memory for it, the task ends at once and its communicator fails.
   void add(Task task);
@@ -49,11 +49,11 @@ class Driver {
   uint64_t polls() const { return polls_; }
 
  private:
-  struct Chain;
-  struct Stage;
-  struct Seat {
-    Stage* stage = nullptr;
-    size_t place = 0;  // among the stage's members
+  struct TaskQueue;
+  struct TaskBatch;
+  struct QueuePosition {
+    TaskBatch* batch = nullptr;
+    size_t place = 0;  // among the batch's members
   };
   struct QueuedTask {
     Task task;
@@ -63,41 +63,41 @@ class Driver {
     bool begun = false;
     bool done = false;  // with this outcome; its streams are not past it
     Status outcome;
-    uint32_t blocked = 0;     // seats in stages that are not the first
-    std::vector<Seat> seats;  // one in every chain that it is in
+    uint32_t blocked = 0;                  // positions in batches that are not the first
+    std::vector<QueuePosition> positions;  // one in every queue that it is in
   };
-  struct StageMember {
+  struct BatchMember {
     QueuedTask* node = nullptr;
-    size_t seat = 0;  // which of the node's
+    size_t position = 0;  // which of the node's
   };
-  /// The tasks that a chain runs together: one, or those of a group.
-  struct Stage {
-    Chain* chain = nullptr;
-    Stage* before = nullptr;  // null: it is the first, its members need not wait for this chain
+  /// The tasks that a queue runs together: one, or those of a group.
+  struct TaskBatch {
+    TaskQueue* queue = nullptr;
+    TaskBatch* before = nullptr;  // null: it is the first, its members need not wait for this queue
     uint64_t group = 0;
     int priority = 0;                  // the highest of what waits for it
-    std::vector<StageMember> members;  // unfinished; none if all failed in line
+    std::vector<BatchMember> members;  // unfinished; none if all failed in line
   };
   /// Of a communicator or stream.
-  struct Chain {
+  struct TaskQueue {
     const void* order = nullptr;
     bool is_communicators = false;
-    std::list<Stage> stages;
+    std::list<TaskBatch> batches;
   };
-  using Chains = std::unordered_map<const void*, Chain>;
+  using TaskQueues = std::unordered_map<const void*, TaskQueue>;
 
   QueuedTask& new_node();
   void line_up(QueuedTask& node);
-  Chain& chain_of(const void* order);
-  void free_chain(const Chain& chain);
-  void take_seat(QueuedTask& node, const void* order, uint64_t group);
-  void take_communicators_seat(QueuedTask& node);
-  void take_seat_before(QueuedTask& node, Chain& chain, std::list<Stage>::iterator later,
-                        uint64_t group);
-  std::list<Stage>::iterator first_to_wait(Chain& chain);
-  void leave(const Seat& seat);
-  void end_first_stages(Chain& chain);
-  void promote(Stage* stage, int priority);
+  TaskQueue& queue_of(const void* order);
+  void free_queue(const TaskQueue& queue);
+  void take_position(QueuedTask& node, const void* order, uint64_t group);
+  void take_communicators_position(QueuedTask& node);
+  void take_position_before(QueuedTask& node, TaskQueue& queue,
+                            std::list<TaskBatch>::iterator later, uint64_t group);
+  std::list<TaskBatch>::iterator first_to_wait(TaskQueue& queue);
+  void leave(const QueuePosition& position);
+  void end_first_batches(TaskQueue& queue);
+  void promote(TaskBatch* batch, int priority);
   void raise(QueuedTask& node, int priority);
   void activate(QueuedTask& node);
   bool advance();
@@ -115,14 +115,14 @@ class Driver {
   uint32_t moving_turns_ = 0;    // since the last look at what is rare
   uint32_t unpolled_turns_ = 0;  // since streams were last moved
   uint32_t turns_a_poll_ = kLeastTurnsAPoll;
-  Chains chains_;
+  TaskQueues queues_;
   std::list<QueuedTask> nodes_;
   std::vector<QueuedTask*> active_;  // by priority, then age
   // Reused, so that a queue in use allocates nothing; at most kMostSpares of each.
   std::list<QueuedTask> spare_nodes_;
-  std::list<Stage> spare_stages_;
-  std::vector<Chains::node_type> spare_chains_;
-  std::vector<Stage*> raised_;        // of promote()
+  std::list<TaskBatch> spare_batches_;
+  std::vector<TaskQueues::node_type> spare_queues_;
+  std::vector<TaskBatch*> raised_;    // of promote()
   std::vector<const void*> in_line_;  // of retire_failed()
 };
 
