@@ -70,7 +70,7 @@ Result<EditAgreement> meet(const Edit& edit, const Patience& patience) {
   comm::Meeting::MeetingPurpose purpose{edit.call, patience};
   // A rank whose communicator fails before it has come does not come; what it does then, to go on,
   // is not what others still wait for.
-  purpose.occasion = edit.needs_health ? kOfHealthy : kOfOthers;
+  purpose.meeting_number = edit.needs_health ? kOfHealthy : kOfOthers;
   if (edit.needs_health)
     purpose.sense = [parent = edit.parent] { return parent->failure_of_any(); };
   auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members, std::move(purpose));

@@ -281,8 +281,8 @@ Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t po
     std::string reasons;
     for (size_t i = 0; i < addresses.size(); ++i) {
       // A listener that nobody serves yet keeps its callers waiting, at whichever address it is.
-      const Patience turn = addresses.size() > 1 ? patience.at_most(kAnswerNs) : patience;
-      Result<std::string> words = ask_at(addresses[i], port, key, turn);
+      const Patience exchange_key = addresses.size() > 1 ? patience.at_most(kAnswerNs) : patience;
+      Result<std::string> words = ask_at(addresses[i], port, key, exchange_key);
       if (words.ok()) return words;
       const std::string text(words.status().message());
       if (text.rfind("connect:", 0) == 0 && words.status().code() == Code::kRemoteError) {

@@ -16,10 +16,10 @@ constexpr size_t kLengthBytes = 4;
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 /// "8", or the ranks of a part: "ranks 3-5".
-std::string group_name(const Turn& turn) {
-  if (turn.first == 0) return std::to_string(turn.ranks);
-  const int last = turn.first + turn.ranks - 1;
-  return "ranks " + std::to_string(turn.first) + "-" + std::to_string(last);
+std::string group_name(const ExchangeKey& exchange_key) {
+  if (exchange_key.first == 0) return std::to_string(exchange_key.ranks);
+  const int last = exchange_key.first + exchange_key.ranks - 1;
+  return "ranks " + std::to_string(exchange_key.first) + "-" + std::to_string(last);
 }
 
 void append_blob(std::string& bytes, const std::string& blob) {
@@ -31,37 +31,37 @@ void append_blob(std::string& bytes, const std::string& blob) {
 
 }  // namespace
 
-Status Group::join(int rank, const Turn& turn, std::string blob) {
-  const bool sound = turn.ranks >= 1 && turn.ranks <= kMaxRanks && turn.first >= 0 &&
-                     turn.first <= kMaxRanks && rank >= turn.first &&
-                     rank - turn.first < turn.ranks;
+Status Group::join(int rank, const ExchangeKey& exchange_key, std::string blob) {
+  const bool sound = exchange_key.ranks >= 1 && exchange_key.ranks <= kMaxRanks &&
+                     exchange_key.first >= 0 && exchange_key.first <= kMaxRanks &&
+                     rank >= exchange_key.first && rank - exchange_key.first < exchange_key.ranks;
   if (!sound) {
     return Status::invalid_usage(rank_name(rank) + " says that the group has " +
-                                 std::to_string(turn.ranks) + " ranks from " +
-                                 std::to_string(turn.first));
+                                 std::to_string(exchange_key.ranks) + " ranks from " +
+                                 std::to_string(exchange_key.first));
   }
-  if (blob.size() > turn.most_bytes()) {
+  if (blob.size() > exchange_key.most_bytes()) {
     return Status::invalid_usage(rank_name(rank) + " brings " + std::to_string(blob.size()) +
-                                 " bytes; at most " + std::to_string(turn.most_bytes()) +
+                                 " bytes; at most " + std::to_string(exchange_key.most_bytes()) +
                                  " are allowed");
   }
-  if (turn_.ranks == 0) {
-    turn_ = turn;
+  if (exchange_key_.ranks == 0) {
+    exchange_key_ = exchange_key;
     first_rank_ = rank;
   }
-  if (turn.ranks == turn_.ranks && turn.members != turn_.members) {
+  if (exchange_key.ranks == exchange_key_.ranks && exchange_key.members != exchange_key_.members) {
     return Status::invalid_usage(rank_name(rank) + " leaves other ranks out than " +
                                  rank_name(first_rank_) + " does");
   }
-  if (turn != turn_) {
+  if (exchange_key != exchange_key_) {
     return Status::invalid_usage(rank_name(rank) + " was told that the group has " +
-                                 std::to_string(turn.ranks) + " ranks, but " +
+                                 std::to_string(exchange_key.ranks) + " ranks, but " +
                                  rank_name(first_rank_) + " was told " +
-                                 std::to_string(turn_.ranks) + " (or other unique ids)");
+                                 std::to_string(exchange_key_.ranks) + " (or other unique ids)");
   }
   if (!blobs_.emplace(rank, std::move(blob)).second) {
     return Status::invalid_usage("two processes (or threads) say that they are " + rank_name(rank) +
-                                 " of " + std::to_string(turn.ranks) +
+                                 " of " + std::to_string(exchange_key.ranks) +
                                  "; if they are of two jobs that look the same, give each its own "
                                  "id, MASTER_PORT or TUTTI_JOB");
   }
@@ -81,7 +81,7 @@ uint64_t Group::away_since_ns() const {
 
 std::string Group::encode() const {
   std::string bytes;
-  for (int rank = turn_.first; rank < turn_.first + turn_.ranks; ++rank) {
+  for (int rank = exchange_key_.first; rank < exchange_key_.first + exchange_key_.ranks; ++rank) {
     const auto found = blobs_.find(rank);
     append_blob(bytes, found != blobs_.end() ? found->second : std::string());
   }
@@ -90,12 +90,13 @@ std::string Group::encode() const {
 
 std::string Group::missing() const {
   std::vector<int> absent;
-  for (int rank = turn_.first; rank < turn_.first + turn_.ranks; ++rank) {
+  for (int rank = exchange_key_.first; rank < exchange_key_.first + exchange_key_.ranks; ++rank) {
     const bool expected = !std::binary_search(left_out_.begin(), left_out_.end(), rank);
     if (expected && !blobs_.contains(rank)) absent.push_back(rank);
   }
   const char* const noun = absent.size() == 1 ? "rank " : "ranks ";
-  std::string text = noun + list_ranks(absent) + " of " + group_name(turn_) + " did not come";
+  std::string text =
+      noun + list_ranks(absent) + " of " + group_name(exchange_key_) + " did not come";
   if (!left_.empty()) {
     std::vector<int> left;
     for (const auto& [rank, since_ns] : left_) left.push_back(rank);

@@ -21,17 +21,17 @@ inline constexpr size_t kMaxBlobBytes = 16 << 10;
 inline constexpr size_t kMaxMergedBytes = 256 << 20;
 
 /// One meeting at a server: all `ranks` of a group bring something, and get everything.
-struct Turn {
+struct ExchangeKey {
   int ranks = 0;
   int first = 0;  // the group is ranks first to first + ranks - 1
   int stage = 0;  // of those that the group has at this server
   int stages = 1;
-  uint64_t members = 0;  // a number for which of the ranks meet; 0: all of them
-  int occasion = 0;      // of meetings at the same place: who comes to another one waits
+  uint64_t members = 0;    // a number for which of the ranks meet; 0: all of them
+  int meeting_number = 0;  // of meetings at the same place: who comes to another one waits
 
   /// Of one blob.
   size_t most_bytes() const { return stage == 0 ? kMaxBlobBytes : kMaxMergedBytes; }
-  bool operator==(const Turn&) const = default;
+  bool operator==(const ExchangeKey&) const = default;
 };
 
 class Group {
@@ -39,7 +39,7 @@ class Group {
   /// Complete without the ranks of `left_out` (rising), none of which joins.
   explicit Group(std::vector<int> left_out = {}) : left_out_(std::move(left_out)) {}
 
-  Status join(int rank, const Turn& turn, std::string blob);
+  Status join(int rank, const ExchangeKey& exchange_key, std::string blob);
   /// The rank's process went away before the group was complete; it may come again.
   void leave(int rank, uint64_t now_ns);
   /// Since when somebody is away; kNoDeadline: nobody is.
@@ -47,7 +47,8 @@ class Group {
 
   bool empty() const { return blobs_.empty() && left_.empty(); }
   bool complete() const {
-    return turn_.ranks > 0 && blobs_.size() + left_out_.size() == static_cast<size_t>(turn_.ranks);
+    return exchange_key_.ranks > 0 &&
+           blobs_.size() + left_out_.size() == static_cast<size_t>(exchange_key_.ranks);
   }
   /// Everybody's blob by rank, as decode_blobs() reads it; empty for ranks that are left out.
   std::string encode() const;
@@ -56,7 +57,7 @@ class Group {
 
  private:
   std::vector<int> left_out_;
-  Turn turn_;  // ranks is 0: nobody has come
+  ExchangeKey exchange_key_;  // ranks is 0: nobody has come
   int first_rank_ = -1;
   std::map<int, std::string> blobs_;
   std::map<int, uint64_t> left_;  // and when

@@ -28,12 +28,12 @@ TEST(Group, BlobsFromOutsideAreNotBelieved) {
 // They are counted, so that the ranks keep their numbers, but neither awaited nor missed.
 TEST(Group, GoesWithoutTheLeftOut) {
   Group group({0, 2});
-  const Turn turn{5, 0, 0, 1};
-  EXPECT_TRUE(group.join(3, turn, "d").ok());
+  const ExchangeKey exchange_key{5, 0, 0, 1};
+  EXPECT_TRUE(group.join(3, exchange_key, "d").ok());
   EXPECT_EQ(group.missing(), "ranks 1, 4 of 5 did not come");
-  EXPECT_TRUE(group.join(4, turn, "e").ok());
+  EXPECT_TRUE(group.join(4, exchange_key, "e").ok());
   EXPECT_FALSE(group.complete());
-  EXPECT_TRUE(group.join(1, turn, "b").ok());
+  EXPECT_TRUE(group.join(1, exchange_key, "b").ok());
   EXPECT_TRUE(group.complete());
   EXPECT_EQ(decode_blobs(group.encode(), 5).value(),
             (std::vector<std::string>{"", "b", "", "d", "e"}));

@@ -56,20 +56,20 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
 /// One attempt to find the server at one address. A server that hangs up in the middle of the
 /// handshake is busy; one that cannot be dialled is not there (yet, or any more). kInvalidUsage: it
 /// is not worth another attempt.
-Result<KeptFd> meet_at(const Address& address, const Visit& visit, uint64_t dial_ns) {
-  const UniqueId& id = visit.id;
-  Result<KeptFd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
+Result<KeptFd> meet_at(const Address& address, const JoinOptions& join, uint64_t dial_ns) {
+  const UniqueId& id = join.id;
+  Result<KeptFd> fd = dial(address, id.port, join.patience.at_most(dial_ns));
   if (!fd.ok()) {
     if (fd.status().code() != Code::kRemoteError) return fd;  // kUnsupported: no socket
     const std::string reason = "nobody listens at " + address.text(id.port) + " (" +
                                std::string(fd.status().message()) + ")";
-    return visit.listens_already ? Status::invalid_usage(reason) : Status::system_error(reason);
+    return join.listens_already ? Status::invalid_usage(reason) : Status::system_error(reason);
   }
   const Patience patience =
-      visit.listens_already ? visit.patience : visit.patience.at_most(kSilenceNs);
+      join.listens_already ? join.patience : join.patience.at_most(kSilenceNs);
   const Status status = transport::door::handshake_connect(fd.value().get(), id.key,
-                                                           rank_identity(id, visit.rank), patience);
-  if (status.code() == Code::kTimeout && !visit.patience.over()) {
+                                                           rank_identity(id, join.rank), patience);
+  if (status.code() == Code::kTimeout && !join.patience.over()) {
     return Status::invalid_usage("whoever listens at " + address.text(id.port) +
                                  " has not answered for a minute");
   }
@@ -85,9 +85,9 @@ std::string places(const UniqueId& id) {
   return text;
 }
 
-std::string place_of(const Visit& visit) {
-  return "rank " + std::to_string(visit.rank) + " of " + std::to_string(visit.ranks) +
-         " at the rendezvous " + places(visit.id);
+std::string place_of(const JoinOptions& join) {
+  return "rank " + std::to_string(join.rank) + " of " + std::to_string(join.ranks) +
+         " at the rendezvous " + places(join.id);
 }
 
 /// Tells the user of a rank that finds no server where to look.
@@ -101,21 +101,21 @@ std::string doubts(const UniqueId& id) {
 }
 
 /// Tries all addresses in turn until one answers: the server may not be there yet.
-Result<KeptFd> meet(const Visit& visit) {
-  const UniqueId& id = visit.id;
-  const Patience& patience = visit.patience;
+Result<KeptFd> meet(const JoinOptions& join) {
+  const UniqueId& id = join.id;
+  const Patience& patience = join.patience;
   const int most_refusals = id.rank_0_opens || id.at_place ? kMaxRefusalsAtPlace : kMaxRefusals;
   int refusals = 0, without_socket = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
-  patience.waits_for(place_of(visit) + ": " +
-                     (visit.awaited.empty() ? "its server has not answered yet" : visit.awaited));
+  patience.waits_for(place_of(join) + ": " +
+                     (join.awaited.empty() ? "its server has not answered yet" : join.awaited));
   for (;;) {
     reasons.clear();
     size_t hopeless = 0, unopened = 0;
     bool is_turned_away = false;
     for (const Address& address : id.addresses) {
-      Result<KeptFd> fd = meet_at(address, visit, dial_ns);
+      Result<KeptFd> fd = meet_at(address, join, dial_ns);
       if (fd.ok()) return fd;
       if (patience.cancelled() || patience.senseless()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
@@ -123,25 +123,24 @@ Result<KeptFd> meet(const Visit& visit) {
       if (fd.status().code() == Code::kUnsupported) ++unopened;
       // The listener is there: the process that serves it hangs up.
       const bool is_answered = fd.status().code() == Code::kSystemError;
-      is_turned_away = is_turned_away || (visit.listens_already && is_answered);
+      is_turned_away = is_turned_away || (join.listens_already && is_answered);
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
-    const std::string awaited =
-        visit.awaited.empty() ? "nobody answers" + doubts(id) : visit.awaited;
+    const std::string awaited = join.awaited.empty() ? "nobody answers" + doubts(id) : join.awaited;
     const std::string turned_away =
         "the rank that serves it is there, but cannot let this one in (it may have no descriptors "
         "left: ulimit -n)";
-    patience.waits_for(place_of(visit) + ": " + (is_turned_away ? turned_away : awaited) + reasons);
+    patience.waits_for(place_of(join) + ": " + (is_turned_away ? turned_away : awaited) + reasons);
     without_socket = unopened == id.addresses.size() ? without_socket + 1 : 0;
     if (without_socket >= kMostWithoutSocket) {
-      return Status::system_error("rank " + std::to_string(visit.rank) +
+      return Status::system_error("rank " + std::to_string(join.rank) +
                                   " cannot open a socket to go to the rendezvous" + reasons);
     }
     const bool late = patience.over();
     const bool gone = hopeless == id.addresses.size();
     if (late || gone || refusals >= most_refusals) {
       const Code code = late && !gone ? Code::kTimeout : Code::kRemoteError;
-      return Status(code, "rank " + std::to_string(visit.rank) + " cannot reach the rendezvous" +
+      return Status(code, "rank " + std::to_string(join.rank) + " cannot reach the rendezvous" +
                               doubts(id) + reasons);
     }
     patience.pause(kPauseNs);
@@ -150,11 +149,11 @@ Result<KeptFd> meet(const Visit& visit) {
 }
 
 /// `after` is what the rank says behind its request.
-Status send_request(int fd, const Turn& turn, std::string_view blob, const Patience& patience,
-                    std::string_view after = {}) {
+Status send_request(int fd, const ExchangeKey& exchange_key, std::string_view blob,
+                    const Patience& patience, std::string_view after = {}) {
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns = std::max(patience.deadline_ns(), now_ns) - now_ns;
-  RequestHeader request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
+  RequestHeader request{exchange_key, blob.size(), left_ns / kNanosecondsPerMillisecond};
   if (patience.slow_ns() != kNoDeadline) {
     constexpr uint64_t kNewsPerReport = 4;  // so that what is said is not old
     const uint64_t slow_ms = patience.slow_ns() / kNanosecondsPerMillisecond;
@@ -173,23 +172,23 @@ void say_aborted(int fd) {
   (void)wait_ready(fd, POLLIN, monotonic_ns() + kFarewellNs);
 }
 
-void decline(const Visit& visit, const Turn& turn) {
-  Visit last = visit;
-  last.patience = monotonic_ns() + visit.farewell_ns;
+void decline(const JoinOptions& join, const ExchangeKey& exchange_key) {
+  JoinOptions last = join;
+  last.patience = monotonic_ns() + join.farewell_ns;
   const Result<KeptFd> fd = meet(last);
   if (!fd.ok()) return;
-  const char farewell = static_cast<char>(visit.twin ? kTwin : kAborted);
-  if (!send_request(fd.value().get(), turn, "", last.patience, {&farewell, 1}).ok()) return;
+  const char farewell = static_cast<char>(join.twin ? kTwin : kAborted);
+  if (!send_request(fd.value().get(), exchange_key, "", last.patience, {&farewell, 1}).ok()) return;
   (void)wait_ready(fd.value().get(), POLLIN, last.patience);  // it has been heard
 }
 
 /// Until there is something to read. Meanwhile this rank looks whether the others can come.
-Status await_answer(int fd, const Visit& visit) {
-  const Patience& patience = visit.patience;
-  while (!wait_ready(fd, POLLIN, patience.at_most(visit.look_ns))) {
+Status await_answer(int fd, const JoinOptions& join) {
+  const Patience& patience = join.patience;
+  while (!wait_ready(fd, POLLIN, patience.at_most(join.look_ns))) {
     if (patience.cancelled()) say_aborted(fd);
     if (patience.over()) return patience.reason("the rendezvous did not answer in time");
-    visit.look();
+    join.look();
   }
   return {};
 }
@@ -202,7 +201,8 @@ bool has_hung_up(int fd) {
 }
 
 /// Bytes of the answer: everybody's blobs.
-Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& patience) {
+Result<std::string> receive_answer(int fd, const ExchangeKey& exchange_key,
+                                   const Patience& patience) {
   std::array<uint8_t, kAnswerBytes> header{};
   if (Status status = receive_exactly(fd, header.data(), header.size(), patience); !status.ok()) {
     return status;
@@ -210,7 +210,7 @@ Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& pat
   const AnswerHeader answer = decode_answer(header.data());
   const bool good = answer.code == Code::kOk;
   const uint64_t most_good =
-      static_cast<uint64_t>(turn.ranks) * (turn.most_bytes() + sizeof(uint32_t));
+      static_cast<uint64_t>(exchange_key.ranks) * (exchange_key.most_bytes() + sizeof(uint32_t));
   const uint64_t most = good ? most_good : kMaxMessageBytes;
   if (answer.bytes > most) {
     return Status::remote_error("the rendezvous answered with too many bytes");
@@ -226,32 +226,32 @@ Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& pat
 
 /// The good answer that the server gave before it heard of the abort: nobody knows of that yet, and
 /// where this rank is waited for next it says so.
-std::optional<std::string> crossed_answer(int fd, const Turn& turn) {
+std::optional<std::string> crossed_answer(int fd, const ExchangeKey& exchange_key) {
   const Patience patience(monotonic_ns() + kFarewellNs);
   for (;;) {
-    Result<std::string> answer = receive_answer(fd, turn, patience);
+    Result<std::string> answer = receive_answer(fd, exchange_key, patience);
     if (answer.ok()) return std::move(answer).value();
     if (answer.status().code() != Code::kInProgress) return {};
   }
 }
 
 /// Answers before the last one say who is missing. None if the server was there for another
-/// occasion, and has hung up.
-Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
-                                                       const Visit& visit) {
-  const std::string prefix = place_of(visit) + ": ";
-  visit.patience.waits_for(prefix + "the others have not come yet");
+/// meeting, and has hung up.
+Result<std::optional<std::string>> receive_last_answer(int fd, const ExchangeKey& exchange_key,
+                                                       const JoinOptions& join) {
+  const std::string prefix = place_of(join) + ": ";
+  join.patience.waits_for(prefix + "the others have not come yet");
   for (;;) {
-    if (Status status = await_answer(fd, visit); !status.ok()) {
-      if (!visit.patience.cancelled()) return status;
-      if (std::optional<std::string> crossed = crossed_answer(fd, turn)) return crossed;
+    if (Status status = await_answer(fd, join); !status.ok()) {
+      if (!join.patience.cancelled()) return status;
+      if (std::optional<std::string> crossed = crossed_answer(fd, exchange_key)) return crossed;
       return status;
     }
-    if (visit.listens_already && has_hung_up(fd)) return std::optional<std::string>();
-    Result<std::string> answer = receive_answer(fd, turn, visit.patience.whatever_sense());
+    if (join.listens_already && has_hung_up(fd)) return std::optional<std::string>();
+    Result<std::string> answer = receive_answer(fd, exchange_key, join.patience.whatever_sense());
     if (answer.ok()) return std::optional(std::move(answer).value());
     if (answer.status().code() != Code::kInProgress) return answer.status();
-    visit.patience.waits_for(prefix + std::string(answer.status().message()));
+    join.patience.waits_for(prefix + std::string(answer.status().message()));
   }
 }
 
@@ -260,36 +260,37 @@ Status explain(const Status& reason, int rank, const UniqueId& id) {
                                    ": " + std::string(reason.message()));
 }
 
-/// Bytes of the answer; none if the server was there for another occasion.
-Result<std::optional<std::string>> ask(const Visit& visit, const Turn& turn,
+/// Bytes of the answer; none if the server was there for another meeting.
+Result<std::optional<std::string>> ask(const JoinOptions& join, const ExchangeKey& exchange_key,
                                        std::string_view blob) {
-  const Patience& patience = visit.patience;
-  const Result<KeptFd> fd = meet(visit);
+  const Patience& patience = join.patience;
+  const Result<KeptFd> fd = meet(join);
   if (!fd.ok()) {
-    if (patience.cancelled()) decline(visit, turn);
+    if (patience.cancelled()) decline(join, exchange_key);
     return fd.status();
   }
   const int socket = fd.value().get();
-  if (Status status = send_request(socket, turn, blob, patience); !status.ok()) {
-    if (patience.cancelled()) decline(visit, turn);
-    return explain(status, visit.rank, visit.id);
+  if (Status status = send_request(socket, exchange_key, blob, patience); !status.ok()) {
+    if (patience.cancelled()) decline(join, exchange_key);
+    return explain(status, join.rank, join.id);
   }
-  auto bytes = receive_last_answer(socket, turn, visit);
-  if (!bytes.ok()) return explain(bytes.status(), visit.rank, visit.id);
+  auto bytes = receive_last_answer(socket, exchange_key, join);
+  if (!bytes.ok()) return explain(bytes.status(), join.rank, join.id);
   return bytes;
 }
 
-Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
-                                           std::string_view blob) {
+Result<std::vector<std::string>> run_exchange(const JoinOptions& join,
+                                              const ExchangeKey& exchange_key,
+                                              std::string_view blob) {
   for (;;) {
-    const Result<std::optional<std::string>> bytes = ask(visit, turn, blob);
+    const Result<std::optional<std::string>> bytes = ask(join, exchange_key, blob);
     if (!bytes.ok()) return bytes.status();
     if (!bytes.value()) {
-      visit.patience.pause(kPauseNs);
+      join.patience.pause(kPauseNs);
       continue;
     }
-    auto blobs = decode_blobs(*bytes.value(), turn.ranks, turn.most_bytes());
-    if (!blobs.ok()) return explain(blobs.status(), visit.rank, visit.id);
+    auto blobs = decode_blobs(*bytes.value(), exchange_key.ranks, exchange_key.most_bytes());
+    if (!blobs.ok()) return explain(blobs.status(), join.rank, join.id);
     return blobs;
   }
 }
@@ -297,15 +298,15 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
 /// The parts are merged at the first one's server, where the others wait for this one.
 void decline_merge(std::span<const UniqueId> ids, int index) {
   const auto parts = static_cast<int>(ids.size());
-  if (index != 0) decline(Visit{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
+  if (index != 0) decline(JoinOptions{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
 }
 
 void decline_last_stage(std::span<const UniqueId> ids, const RanksOfId& part, int ranks,
                         uint64_t farewell_ns) {
-  Visit visit{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}};
-  visit.farewell_ns = farewell_ns;
+  JoinOptions join{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}};
+  join.farewell_ns = farewell_ns;
   const int stages = part.index == 0 ? 3 : 2;
-  decline(visit, {part.ranks, part.first, stages - 1, stages});
+  decline(join, {part.ranks, part.first, stages - 1, stages});
 }
 
 /// The parts wait for what their first ranks bring: first this rank's own, then those whose first
@@ -323,9 +324,9 @@ void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
 /// Everybody's blobs in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
                           const std::vector<std::string>& part, const Patience& patience) {
-  const Turn turn{static_cast<int>(ids.size()), 0, 1, 3};
+  const ExchangeKey exchange_key{static_cast<int>(ids.size()), 0, 1, 3};
   const Result<std::vector<std::string>> parts =
-      take_turn({ids[0], index, turn.ranks, patience}, turn, encode_blobs(part));
+      run_exchange({ids[0], index, exchange_key.ranks, patience}, exchange_key, encode_blobs(part));
   if (!parts.ok()) {
     return Status(parts.status().code(), "merging the parts of " + std::to_string(ids.size()) +
                                              " unique ids (a rank is a part here): " +
@@ -340,24 +341,24 @@ Result<std::string> merge(std::span<const UniqueId> ids, int index,
 
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
                                           std::string_view blob, const Patience& patience) {
-  return exchange(Visit{id, rank, ranks, patience}, blob);
+  return exchange(JoinOptions{id, rank, ranks, patience}, blob);
 }
 
-Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
-  const int ranks = visit.ranks;
-  if (Status status = check_arguments(visit.rank, ranks, blob); !status.ok()) return status;
-  return take_turn(visit, {ranks, 0, 0, 1, visit.members, visit.occasion}, blob);
+Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_view blob) {
+  const int ranks = join.ranks;
+  if (Status status = check_arguments(join.rank, ranks, blob); !status.ok()) return status;
+  return run_exchange(join, {ranks, 0, 0, 1, join.members, join.meeting_number}, blob);
 }
 
-void decline(const Visit& visit) {
-  decline(visit, {visit.ranks, 0, 0, 1, visit.members, visit.occasion});
+void decline(const JoinOptions& join) {
+  decline(join, {join.ranks, 0, 0, 1, join.members, join.meeting_number});
 }
 
 void decline(std::span<const UniqueId> ids, int rank, int ranks) {
-  if (ids.size() == 1) return decline(Visit{ids[0], rank, ranks, {0}});
+  if (ids.size() == 1) return decline(JoinOptions{ids[0], rank, ranks, {0}});
   const RanksOfId part = part_of(rank, ranks, static_cast<int>(ids.size()));
-  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, {0}};
-  decline(visit, {part.ranks, part.first, 0, part.index == 0 ? 3 : 2});
+  const JoinOptions join{ids[static_cast<size_t>(part.index)], rank, ranks, {0}};
+  decline(join, {part.ranks, part.first, 0, part.index == 0 ? 3 : 2});
   decline_merge(ids, part.index);
 }
 
@@ -384,10 +385,10 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   }
   if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, patience);
   const RanksOfId part = part_of(rank, ranks, static_cast<int>(ids.size()));
-  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, patience};
+  const JoinOptions join{ids[static_cast<size_t>(part.index)], rank, ranks, patience};
   const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
   const Result<std::vector<std::string>> own =
-      take_turn(visit, {part.ranks, part.first, 0, stages}, blob);
+      run_exchange(join, {part.ranks, part.first, 0, stages}, blob);
   if (!own.ok()) {
     decline_merge(ids, part.index);  // by each of the part: the first rank may be who has failed
     return own;
@@ -402,7 +403,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
     all = std::move(merged).value();
   }
   const Result<std::vector<std::string>> brought =
-      take_turn(visit, {part.ranks, part.first, stages - 1, stages}, all);
+      run_exchange(join, {part.ranks, part.first, stages - 1, stages}, all);
   if (!brought.ok()) return brought;
   return decode_blobs(brought.value()[0], ranks);
 }

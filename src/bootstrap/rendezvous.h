@@ -21,16 +21,16 @@
 namespace tutti::bootstrap {
 
 /// A rank at a meeting place.
-struct Visit {
+struct JoinOptions {
   UniqueId id;
   int rank = 0;
   int ranks = 1;
   Patience patience{0};
   /// A refused connection means that the server is gone; one that is not answered, that it has not
-  /// begun to serve. One that is closed without an answer belonged to another occasion.
+  /// begun to serve. One that is closed without an answer belonged to another meeting.
   bool listens_already = false;
-  uint64_t members = 0;      // as in Turn (group.h)
-  int occasion = 0;          // likewise
+  uint64_t members = 0;      // as in ExchangeKey (group.h)
+  int meeting_number = 0;    // likewise
   std::string awaited = {};  // by whom the place is served, for messages; "": by the id's maker
   /// Runs every `look_ns` while the others have not come: to look whether they can.
   std::function<void()> look = {};
@@ -43,7 +43,7 @@ struct Visit {
 /// id and the same number of ranks.
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
                                           std::string_view blob, const Patience& patience);
-Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob);
+Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_view blob);
 
 /// The same for groups so large that one server would be a bottleneck: every id is the meeting
 /// place of a part of the ranks, in order (Part). The parts' first ranks meet at the first id and
@@ -53,8 +53,8 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
                                           std::string_view blob, const Patience& patience);
 
 /// This rank does not come after all, though it may have come to stages before: whoever waits there
-/// is told so, if the server can be reached within Visit::farewell_ns.
-void decline(const Visit& visit);
+/// is told so, if the server can be reached within JoinOptions::farewell_ns.
+void decline(const JoinOptions& join);
 void decline(std::span<const UniqueId> ids, int rank, int ranks);
 
 /// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones

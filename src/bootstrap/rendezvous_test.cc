@@ -248,7 +248,7 @@ TEST(Rendezvous, TheOthersAreToldWhoDoesNotCome) {
   const auto server = start();
   Waiting rank(server->id(), 1, 2);
   rank.until_said("rank 0 of 2 did not come");
-  decline(Visit{server->id(), 0, 2});
+  decline(JoinOptions{server->id(), 0, 2});
   rank.thread.join();
   EXPECT_EQ(rank.blobs.status().code(), Code::kRemoteError);
   EXPECT_NE(rank.blobs.status().message().find("rank 0 aborted"), std::string_view::npos)
@@ -259,9 +259,9 @@ TEST(Rendezvous, AGroupThatARankOfAnotherJobFindsFails) {
   const auto server = start();
   Waiting rank(server->id(), 1, 2);
   rank.until_said("rank 0 of 2 did not come");
-  Visit visit{server->id(), 0, 2};
-  visit.twin = true;
-  decline(visit);
+  JoinOptions join{server->id(), 0, 2};
+  join.twin = true;
+  decline(join);
   rank.thread.join();
   EXPECT_EQ(rank.blobs.status().code(), Code::kInvalidUsage);
   EXPECT_NE(rank.blobs.status().message().find("two jobs"), std::string_view::npos);
@@ -288,13 +288,13 @@ TEST(Rendezvous, TheOthersAreToldWhoAborted) {
 TEST(Rendezvous, AnAnswerThatCrossesAnAbortCounts) {
   const auto server = start();
   const auto cancellation = Cancellation::create().value();
-  Visit visit{server->id(), 1, 2, Patience(in_time(), cancellation, kNoDeadline, {})};
-  visit.look_ns = kMillisecond;
-  visit.look = [&] {
+  JoinOptions join{server->id(), 1, 2, Patience(in_time(), cancellation, kNoDeadline, {})};
+  join.look_ns = kMillisecond;
+  join.look = [&] {
     EXPECT_TRUE(exchange(server->id(), 0, 2, "", in_time()).ok());
     cancellation->cancel();
   };
-  const Blobs blobs = exchange(visit, "");
+  const Blobs blobs = exchange(join, "");
   EXPECT_TRUE(blobs.ok()) << blobs.status().message();
 }
 
@@ -451,21 +451,21 @@ TEST(Rendezvous, OneListenerForManyServers) {
     return Server::start_on(KeptFd(Fd(dup(listener.value().fd.get()))), id, options);
   };
   std::thread early;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int exchange_key = 0; exchange_key < 3; ++exchange_key) {
     auto server = next_server();
     ASSERT_TRUE(server.ok());
     if (early.joinable()) early.join();
-    if (turn > 0) continue;  // it served the one who came early, and no other
+    if (exchange_key > 0) continue;  // it served the one who came early, and no other
     for (const Blobs& blobs : run(id, everybody(3), in_time())) EXPECT_TRUE(blobs.ok());
     server.value()->finish(in_time());
     EXPECT_TRUE(server.value()->finished());
     early = std::thread([&] {
-      const Blobs blobs = exchange(Visit{id, 0, 1, in_time(), true}, "early");
+      const Blobs blobs = exchange(JoinOptions{id, 0, 1, in_time(), true}, "early");
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
     });
   }
   listener.value().fd.reset();
-  const Blobs refused = exchange(Visit{id, 0, 1, in_time(), true}, "late");
+  const Blobs refused = exchange(JoinOptions{id, 0, 1, in_time(), true}, "late");
   EXPECT_EQ(refused.status().code(), Code::kRemoteError);
 }
 

@@ -42,10 +42,10 @@ struct ServerOptions {
   /// Ranks (rising) that the group does without, though it counts them: who is one of them is told
   /// so, and disturbs nobody.
   std::vector<int> left_out = {};
-  /// A rank that comes to another occasion (Turn) waits for that, without an answer: until this one
-  /// is over, when its connection is closed, or for so long that it must be a mistake, and then
-  /// takes part.
-  int occasion = 0;
+  /// A rank that comes to another meeting (ExchangeKey) waits for that, without an answer: until
+  /// this one is over, when its connection is closed, or for so long that it must be a mistake, and
+  /// then takes part.
+  int meeting_number = 0;
   uint64_t stranger_ns = 10 * kNanosecondsPerSecond;
 };
 

@@ -159,7 +159,7 @@ void ServerLoop::hear_sessions() {
     const bool waited = session->asks();
     session->hear();
     const bool asks = !waited && session->asks() && !session->lost();
-    const bool strange = session->request().turn.occasion != options_.occasion;
+    const bool strange = session->request().exchange_key.meeting_number != options_.meeting_number;
     if (asks && strange && !is_left_out(session->rank())) {
       const uint64_t until_ns = deadline_after(options_.stranger_ns);
       if (!session->aborted()) strangers_.push_back({std::move(session), until_ns});
@@ -169,7 +169,7 @@ void ServerLoop::hear_sessions() {
     if (asks) join(*session);
     if (session->aborted()) hear_abort(*session);
     if (!waited || !session->lost() || !failure_.ok()) continue;
-    group(session->request().turn.stage).leave(session->rank(), monotonic_ns());
+    group(session->request().exchange_key.stage).leave(session->rank(), monotonic_ns());
   }
   std::erase(sessions_, nullptr);
   if (!failure_.ok()) return;
@@ -178,7 +178,7 @@ void ServerLoop::hear_sessions() {
   }
 }
 
-// A stranger that learns in time that its occasion will not be leaves. One that is still here when
+// A stranger that learns in time that its meeting will not be leaves. One that is still here when
 // the server ends comes again.
 void ServerLoop::hear_strangers() {
   for (Stranger& stranger : strangers_) {
@@ -204,14 +204,14 @@ void ServerLoop::join(Session& session) {
         "the other ranks leave rank " + std::to_string(session.rank()) + " out of what they make"));
     return;
   }
-  Turn turn = session.request().turn;
-  turn.occasion = options_.occasion;
+  ExchangeKey exchange_key = session.request().exchange_key;
+  exchange_key.meeting_number = options_.meeting_number;
   if (failure_.ok()) {
     // The first rank to come says how many stages there are; Group finds out which ranks differ.
-    if (groups_.empty() && served_ == 0) stages_ = std::clamp(turn.stages, 1, kMaxStages);
-    const bool fits = turn.stages == stages_ && turn.stage < stages_;
+    if (groups_.empty() && served_ == 0) stages_ = std::clamp(exchange_key.stages, 1, kMaxStages);
+    const bool fits = exchange_key.stages == stages_ && exchange_key.stage < stages_;
     const Status status =
-        fits ? group(turn.stage).join(session.rank(), turn, session.take_blob())
+        fits ? group(exchange_key.stage).join(session.rank(), exchange_key, session.take_blob())
              : Status::invalid_usage("rank " + std::to_string(session.rank()) +
                                      " was given other unique ids than the ranks before it");
     if (!status.ok()) fail_group(status);
@@ -245,7 +245,7 @@ void ServerLoop::serve_group(int stage) {
   const auto answer = encode_answer(Code::kOk, groups_[stage].encode());
   held_until_ns_ = deadline_after(kHoldNs);
   for (const auto& session : sessions_) {
-    if (session->asks() && session->request().turn.stage == stage) session->answer(answer);
+    if (session->asks() && session->request().exchange_key.stage == stage) session->answer(answer);
   }
   groups_.erase(stage);
   ++served_;
@@ -300,14 +300,14 @@ void ServerLoop::flush(Session& session) {
   const bool waited = session.asks() && !session.lost();
   session.flush();
   if (waited && session.lost() && failure_.ok()) {
-    group(session.request().turn.stage).leave(session.rank(), monotonic_ns());
+    group(session.request().exchange_key.stage).leave(session.rank(), monotonic_ns());
   }
 }
 
 // This is mostly the process of the group's first rank, which may end as soon as that has its
 // answer: the others' are on their way first, unless somebody does not take his.
 bool ServerLoop::is_held(const Session& session) const {
-  if (session.rank() != session.request().turn.first || !session.answers()) return false;
+  if (session.rank() != session.request().exchange_key.first || !session.answers()) return false;
   if (monotonic_ns() >= held_until_ns_) return false;
   return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& other) {
     return other->answers() && other->rank() != session.rank();

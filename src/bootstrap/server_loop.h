@@ -74,7 +74,7 @@ class ServerLoop {
     std::unique_ptr<Session> session;
     uint64_t until_ns = 0;
   };
-  std::vector<Stranger> strangers_;          // have come to another occasion
+  std::vector<Stranger> strangers_;          // have come to another meeting
   std::map<int, Group> groups_;              // by stage: those that somebody has come to
   int stages_ = 1;                           // of every group, as its ranks say
   Status failure_;                           // sticky: what latecomers are told

@@ -25,7 +25,7 @@ TEST(Server, AnswersTheFirstRankLast) {
   ASSERT_TRUE(make_secrets(id).ok());
   const auto server = Server::start(id, {}).value();
   constexpr size_t kMoreThanSocketsHold = 48 << 20;
-  const Turn second_stage{2, 0, 1, 2};
+  const ExchangeKey second_stage{2, 0, 1, 2};
   const KeptFd first = testing_support::bring(server->id(), 0, second_stage, "");
   const uint64_t begun_ns = monotonic_ns();
   const KeptFd slow =

@@ -30,15 +30,15 @@ bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || er
 
 std::array<uint8_t, kRequestBytes> encode_request(const RequestHeader& request) {
   std::array<uint8_t, kRequestBytes> bytes{};
-  put_little(&bytes[0], static_cast<uint32_t>(request.turn.ranks), 4);
+  put_little(&bytes[0], static_cast<uint32_t>(request.exchange_key.ranks), 4);
   put_little(&bytes[4], request.blob_bytes, 4);
   put_little(&bytes[8], request.patience_ms, 8);
-  put_little(&bytes[16], static_cast<uint32_t>(request.turn.first), 4);
-  put_little(&bytes[20], static_cast<uint32_t>(request.turn.stage), 1);
-  put_little(&bytes[21], static_cast<uint32_t>(request.turn.occasion), 1);
-  put_little(&bytes[22], static_cast<uint32_t>(request.turn.stages), 2);
+  put_little(&bytes[16], static_cast<uint32_t>(request.exchange_key.first), 4);
+  put_little(&bytes[20], static_cast<uint32_t>(request.exchange_key.stage), 1);
+  put_little(&bytes[21], static_cast<uint32_t>(request.exchange_key.meeting_number), 1);
+  put_little(&bytes[22], static_cast<uint32_t>(request.exchange_key.stages), 2);
   put_little(&bytes[24], request.news_ms, 8);
-  put_little(&bytes[32], request.turn.members, 8);
+  put_little(&bytes[32], request.exchange_key.members, 8);
   return bytes;
 }
 
@@ -111,7 +111,7 @@ size_t Session::make_room() {
 
 void Session::accept_header() {
   request_ = decode_request(header_.data());
-  if (request_.blob_bytes > request_.turn.most_bytes()) {
+  if (request_.blob_bytes > request_.exchange_key.most_bytes()) {
     lost_ = true;
     return;
   }

@@ -1,7 +1,7 @@
 // One rank's connection at the rendezvous server, and the bytes that go over it after the
 // handshake.
 //
-// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 1, occasion
+// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 1, meeting
 // 1, stages 2, news 8 (milliseconds), members 8} and the blob; then news, every so often, and at
 // last the answer: both {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h).
 // kInProgress: news, a message that says who is missing. Else a message. A rank that aborts says so
@@ -32,7 +32,7 @@ inline constexpr size_t kAnswerBytes = 16;
 inline constexpr size_t kMaxMessageBytes = 4096;
 
 struct RequestHeader {
-  Turn turn;
+  ExchangeKey exchange_key;
   size_t blob_bytes = 0;
   uint64_t patience_ms = 0;
   uint64_t news_ms = 0;  // 0: none

@@ -35,48 +35,48 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
                  MeetingPurpose purpose)
     : roster_(std::move(roster)), members_(std::move(members)), purpose_(std::move(purpose)) {
   const RankAddress& place = roster_->places[static_cast<size_t>(members_.front())];
-  visit_.id.addresses = {place.address};
-  visit_.id.port = place.port;
-  visit_.id.key = bootstrap::derive_key(roster_->key, "meeting");
-  visit_.id.job = bootstrap::derive_job(roster_->key, "meeting");
-  visit_.ranks = static_cast<int>(roster_->places.size());
-  visit_.rank = roster_->rank;
-  visit_.members = number_of(members_);
-  visit_.occasion = purpose_.occasion;
-  visit_.patience = purpose_.patience;
-  visit_.listens_already = true;
-  visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
+  join_.id.addresses = {place.address};
+  join_.id.port = place.port;
+  join_.id.key = bootstrap::derive_key(roster_->key, "meeting");
+  join_.id.job = bootstrap::derive_job(roster_->key, "meeting");
+  join_.ranks = static_cast<int>(roster_->places.size());
+  join_.rank = roster_->rank;
+  join_.members = number_of(members_);
+  join_.meeting_number = purpose_.meeting_number;
+  join_.patience = purpose_.patience;
+  join_.listens_already = true;
+  join_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
 
 Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptions options) const {
   if (members_.front() != roster_->rank) return std::unique_ptr<bootstrap::Server>();
-  for (int rank = 0; rank < visit_.ranks; ++rank) {
+  for (int rank = 0; rank < join_.ranks; ++rank) {
     const bool member = std::binary_search(members_.begin(), members_.end(), rank);
     if (!member) options.left_out.push_back(rank);
   }
-  options.occasion = purpose_.occasion;
+  options.meeting_number = purpose_.meeting_number;
   KeptFd listener =
       KeptFd::open([this] { return fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0); });
   if (!listener.valid()) return errno_status("dup");
-  return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
+  return bootstrap::Server::start_on(std::move(listener), join_.id, options);
 }
 
 Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (members_.size() == 1) return std::vector<std::string>{std::string(blob)};
   const auto server = serve({.one_of_many = true});
   if (!server.ok()) return explain(server.status());
-  bootstrap::Visit visit = visit_;
+  bootstrap::JoinOptions join = join_;
   // Later a member that is done may end what the sense is about.
   if (!all_have_come_ && purpose_.sense) {
-    visit.patience = visit.patience.as_long_as(purpose_.sense);
+    join.patience = join.patience.as_long_as(purpose_.sense);
   }
   if (server.value() != nullptr) {
-    visit.look_ns = purpose_.look_ns;
-    visit.look = [&] {
+    join.look_ns = purpose_.look_ns;
+    join.look = [&] {
       if (Status status = look_for_members(); !status.ok()) server.value()->fail(status);
     };
   }
-  const auto blobs = bootstrap::exchange(visit, blob);
+  const auto blobs = bootstrap::exchange(join, blob);
   if (!blobs.ok()) {
     const Status reason = explain(blobs.status());
     if (server.value() != nullptr) server.value()->fail(reason);
@@ -102,9 +102,9 @@ void Meeting::decline() {
   const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true});
   if (!server.ok()) return;
   if (server.value() == nullptr) {
-    bootstrap::Visit visit = visit_;
-    if (all_have_come_ && !purpose_.patience.cancelled()) visit.farewell_ns = kFarewellNs;
-    return bootstrap::decline(visit);
+    bootstrap::JoinOptions join = join_;
+    if (all_have_come_ && !purpose_.patience.cancelled()) join.farewell_ns = kFarewellNs;
+    return bootstrap::decline(join);
   }
   server.value()->fail(explain(
       Status::remote_error(roster_->describe(members_.front()) + " could not go on; see there")));

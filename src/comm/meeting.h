@@ -27,7 +27,7 @@ class Meeting {
     std::string what;  // for messages: "split"
     Patience patience{0};
     uint64_t look_ns = 60 * kNanosecondsPerSecond;  // for members that cannot come any more
-    int occasion = 0;                 // who comes to another one waits until that is over
+    int meeting_number = 0;           // who comes to another one waits until that is over
     Patience::Sense sense = nullptr;  // of waiting for who has not come; null: it always has
   };
 
@@ -53,7 +53,7 @@ class Meeting {
   const MeetingPurpose purpose_;
   bool all_have_come_ = false;
   size_t looked_ = 0;  // for how many members
-  bootstrap::Visit visit_;
+  bootstrap::JoinOptions join_;
 };
 
 }  // namespace tutti::comm

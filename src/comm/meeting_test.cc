@@ -136,7 +136,7 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
   for (const int early : {0, 1}) {
     const Two two;
     Meeting::MeetingPurpose next{"tuttiCommShrink", in_a_minute()};
-    next.occasion = 1;
+    next.meeting_number = 1;
     std::atomic<bool> in_next = false;
     std::thread other([&] {
       in_next = true;
@@ -160,13 +160,13 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
   }
 }
 
-// In the turn of the server in which somebody has come to another occasion, somebody else ends this
+// In the turn of the server in which somebody has come to another meeting, somebody else ends this
 // one; what is answered to one is not taken for the other's.
 TEST(Meeting, AFailureLeavesStrangersAlone) {
   for (int round = 0; round < 50; ++round) {
     const Three three;
     Meeting::MeetingPurpose next{"tuttiCommShrink", in_a_minute()};
-    next.occasion = 1;
+    next.meeting_number = 1;
     std::thread early([&] {
       const auto blobs = Meeting(three.rosters[1], {0, 1}, next).exchange("1");
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
@@ -188,7 +188,7 @@ TEST(Meeting, AFailureLeavesStrangersAlone) {
 TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
   const Two two;
   Meeting::MeetingPurpose other{"tuttiCommShrink", in_a_minute()};
-  other.occasion = 1;
+  other.meeting_number = 1;
   std::thread mistaken([&] {
     const auto blobs = Meeting(two.rosters[1], {0, 1}, other).exchange("shrink");
     EXPECT_TRUE(blobs.ok()) << blobs.status().message();

@@ -255,9 +255,10 @@ bool run_rendezvous(Bytes input) {
   if (accepted) {
     bootstrap::Group group;
     const bootstrap::RequestHeader request = session.request();
-    if (group.join(0, request.turn, session.take_blob()).ok()) {
-      require(request.turn.ranks >= 1, "a group has ranks");
-      if (request.turn.ranks < 100) require(!group.missing().empty(), "there is always a sentence");
+    if (group.join(0, request.exchange_key, session.take_blob()).ok()) {
+      require(request.exchange_key.ranks >= 1, "a group has ranks");
+      if (request.exchange_key.ranks < 100)
+        require(!group.missing().empty(), "there is always a sentence");
     }
   }
   for (const int ranks : {1, 3}) {

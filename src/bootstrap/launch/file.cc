@@ -72,9 +72,9 @@ Status refuse_twins(const LaunchMeeting& meeting, const std::string& folder,
   const Result<ObservedFiles> observed = look(folder, prefix, origin);
   if (!observed.ok()) return observed.status();
   for (const Notice& notice : observed.value().own) {
-    Visit visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
-    visit.twin = true;
-    if (meeting.server == nullptr || notice.id.job != meeting.id.job) decline(visit);
+    JoinOptions join{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
+    join.twin = true;
+    if (meeting.server == nullptr || notice.id.job != meeting.id.job) decline(join);
   }
   return two_jobs();
 }
@@ -112,7 +112,7 @@ std::string remark_on(const ObservedFiles& observed, const Origin& origin, uint6
 
 /// A making that failed here has succeeded at rank 0, which does not come back to it.
 Status at_different_makings(const Notice& notice, const LaunchMeeting& meeting, uint64_t made) {
-  decline(Visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}});
+  decline(JoinOptions{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}});
   return Status::invalid_usage(
       "the ranks are at different makings: rank 0 makes its launched communicator number " +
       std::to_string(notice.made + 1) + ", this rank number " + std::to_string(made + 1) +

@@ -32,9 +32,9 @@ Status claim_rank(const Start& start, LaunchMeeting& meeting, const HostPort& pl
   bool twins = false;
   Status status = meeting.claim_rank(start, {folder, digits_of(job), origin.value()}, &twins);
   if (twins) {  // whoever waits at the place is told
-    Visit visit{meeting.id, meeting.launch.rank, meeting.launch.ranks, {0}};
-    visit.twin = true;
-    decline(visit);
+    JoinOptions join{meeting.id, meeting.launch.rank, meeting.launch.ranks, {0}};
+    join.twin = true;
+    decline(join);
   }
   return status.code() == Code::kInvalidUsage ? status : Status();
 }
