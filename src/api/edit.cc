@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "src/api/caught.h"
+#include "src/api/create.h"
 #include "src/api/events.h"
-#include "src/api/found.h"
 #include "src/api/hand_out.h"
-#include "src/api/making.h"
 #include "src/api/parent.h"
+#include "src/api/pending_init.h"
 #include "src/api/submit.h"
 #include "src/base/caught.h"
 #include "src/base/clock.h"
@@ -98,16 +98,16 @@ Child divide(const Edit& edit, const Patience& patience) {
   const auto me = std::find(edit.members.begin(), edit.members.end(), edit.roster->rank);
   const int index = static_cast<int>(me - edit.members.begin());
   const std::string salt = comm::salt_of(proposals, color);
-  Founding founding;
-  founding.ranks = static_cast<int>(chosen.size());
-  founding.rank = static_cast<int>(std::find(chosen.begin(), chosen.end(), index) - chosen.begin());
-  founding.member_number = edit.parent->membership().member().number;
-  founding.key = bootstrap::derive_key(edit.roster->key, salt);
+  CreateOptions creation;
+  creation.ranks = static_cast<int>(chosen.size());
+  creation.rank = static_cast<int>(std::find(chosen.begin(), chosen.end(), index) - chosen.begin());
+  creation.member_number = edit.parent->membership().member().number;
+  creation.key = bootstrap::derive_key(edit.roster->key, salt);
   bootstrap::UniqueId identity;
   identity.job = bootstrap::derive_job(edit.roster->key, salt);
-  founding.communicator = identity.communicator();
-  founding.places = {edit.roster->places[static_cast<size_t>(edit.roster->rank)].address};
-  founding.exchange = [meeting, chosen](std::string_view card,
+  creation.communicator = identity.communicator();
+  creation.places = {edit.roster->places[static_cast<size_t>(edit.roster->rank)].address};
+  creation.exchange = [meeting, chosen](std::string_view card,
                                         const Patience&) -> Result<std::vector<std::string>> {
     auto all = meeting->exchange(card);
     if (!all.ok()) return all.status();
@@ -115,9 +115,9 @@ Child divide(const Edit& edit, const Patience& patience) {
     for (int at : chosen) cards.push_back(std::move(all.value()[static_cast<size_t>(at)]));
     return cards;
   };
-  founding.decline = [meeting] { meeting->decline(); };
-  if (edit.parent->model().is_known) founding.inherited = edit.parent->model().model;
-  return found(*edit.process, founding, edit.config, patience);
+  creation.decline = [meeting] { meeting->decline(); };
+  if (edit.parent->model().is_known) creation.inherited = edit.parent->model().model;
+  return create_communicator(*edit.process, creation, edit.config, patience);
 }
 
 // The id's key is the new group's, and the meeting hides nothing from who listens on the wire.
@@ -170,12 +170,13 @@ Child grow(const Edit& edit, const Patience& patience) {
     return id.status();
   }
   const Config& environment = *edit.process->env().config;
-  Founding founding = founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
-  founding.member_number = edit.parent->membership().member().number;
+  CreateOptions creation =
+      create_options_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
+  creation.member_number = edit.parent->membership().member().number;
   const Patience sensible = patience.as_long_as(lasting_failure(edit.parent));
-  Child made = found(*edit.process, founding, edit.config, sensible);
+  Child made = create_communicator(*edit.process, creation, edit.config, sensible);
   // The new ranks know nothing of the old ones.
-  if (!made.ok() && sensible.senseless()) attempt(founding.decline);
+  if (!made.ok() && sensible.senseless()) attempt(creation.decline);
   return made;
 }
 
@@ -225,31 +226,32 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
     return refuse(call.comm, check_handle(call.comm));
   }
   use = UseGuard(nullptr);  // from here on whoever ends the parent leaves it to this call
-  Making making;
-  making.parent = call.comm;
-  making.parent_was = was;
+  PendingInit pending;
+  pending.parent = call.comm;
+  pending.parent_was = was;
   const Status ready = caught_status([&] {
-    Maker maker = told(call.name, edit.config,
-                       [edit, make](const Patience& patience) { return make(edit, patience); });
+    Initializer initializer = told(call.name, edit.config, [edit, make](const Patience& patience) {
+      return make(edit, patience);
+    });
     if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
-      making.make = std::move(maker);
+      pending.make = std::move(initializer);
       return Status();
     }
-    Result<Making> planned = plan_making(call.made, edit.config, std::move(maker));
-    if (planned.ok()) making = std::move(planned).value();
+    Result<PendingInit> planned = plan_init(call.made, edit.config, std::move(initializer));
+    if (planned.ok()) pending = std::move(planned).value();
     return planned.status();
   });
   if (!ready.ok()) {
-    free_parent(making, making.parent_was);
+    free_parent(pending, pending.parent_was);
     return refuse(call.comm, ready);
   }
   // Whatever the caller has current: one thread may have ranks on several devices.
   const exec::StreamPlace& place = edit.parent->streams().place();
-  if (place.context != nullptr) making.device = place;
-  making.blocking = edit.blocking;
-  making.parent = call.comm;
-  making.parent_was = was;
-  return make_communicator(std::move(making));
+  if (place.context != nullptr) pending.device = place;
+  pending.blocking = edit.blocking;
+  pending.parent = call.comm;
+  pending.parent_was = was;
+  return make_communicator(std::move(pending));
 }
 
 tuttiResult_t split(const EditCall& call, int color, int key) {

@@ -10,8 +10,8 @@
 
 #include "src/api/caught.h"
 #include "src/api/epoch.h"
-#include "src/api/making.h"
 #include "src/api/parent.h"
+#include "src/api/pending_init.h"
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/little.h"
@@ -154,12 +154,12 @@ class EditAttempts {
       session.give_up(status);
       return status;
     }
-    EpochMaking making{*edit_.process,         edit_.handle->config, history_, session,
-                       {&parent.memory(), {}}, &parent.membership(), {}};
+    EpochMaking pending{*edit_.process,         edit_.handle->config, history_, session,
+                        {&parent.memory(), {}}, &parent.membership(), {}};
     // A newcomer has no model of this group, and all ranks must choose by the same one.
     const bool has_newcomers = !history_->view().newcomers.empty();
-    if (parent.model().is_known && !has_newcomers) making.inherited = parent.model().model;
-    Result<EpochMade> made = build_epoch(making, patience_);
+    if (parent.model().is_known && !has_newcomers) pending.inherited = parent.model().model;
+    Result<EpochMade> made = build_epoch(pending, patience_);
     story_.report.build_ns += story_.lap();
     if (!made.ok()) return made.status();
     comm::Communicator& next = *made.value().communicator;
@@ -290,13 +290,13 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
     return refuse(comm, check_handle(comm));
   }
   use = UseGuard(nullptr);  // from here on a thread that ends the handle leaves it to this call
-  Making making;
-  making.parent = comm;
-  making.parent_was = was;
-  making.revives_parent = true;
-  making.blocking = comm->config.blocking;
+  PendingInit pending;
+  pending.parent = comm;
+  pending.parent_was = was;
+  pending.revives_parent = true;
+  pending.blocking = comm->config.blocking;
   const Status prepared = caught_status([&] {
-    making.make = [edit](const Patience& patience) -> Result<std::unique_ptr<comm::Communicator>> {
+    pending.make = [edit](const Patience& patience) -> Result<std::unique_ptr<comm::Communicator>> {
       const Patience limited = patience.at_most(edit.timeout_ns);
       Status status = EditAttempts(edit, limited).run();
       if (!status.ok()) return status;
@@ -305,10 +305,10 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
     return Status();
   });
   if (!prepared.ok()) {
-    free_parent(making, making.parent_was);
+    free_parent(pending, pending.parent_was);
     return refuse(comm, prepared);
   }
-  return make_communicator(std::move(making));
+  return make_communicator(std::move(pending));
 }
 
 Status get_epoch(tuttiComm_t comm, uint32_t* epoch) {

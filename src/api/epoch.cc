@@ -9,28 +9,28 @@
 namespace tutti::api {
 namespace {
 
-Founding founding_of_epoch(const EpochMaking& making, std::vector<std::string>& lists) {
-  const comm::GroupHistory& history = *making.history;
+CreateOptions create_options_of_epoch(const EpochMaking& pending, std::vector<std::string>& lists) {
+  const comm::GroupHistory& history = *pending.history;
   const consensus::View view = history.view();
   const bootstrap::GroupKey key = comm::key_of_epoch(history.first(), view);
-  Founding founding;
-  founding.rank = history.rank();
-  founding.ranks = history.ranks();
-  founding.communicator = key.group;
-  founding.key = key.key;
-  founding.member_number = history.self().number;
-  founding.epoch = view.epoch;
-  founding.origin = "epoch " + std::to_string(view.epoch) +
+  CreateOptions creation;
+  creation.rank = history.rank();
+  creation.ranks = history.ranks();
+  creation.communicator = key.group;
+  creation.key = key.key;
+  creation.member_number = history.self().number;
+  creation.epoch = view.epoch;
+  creation.origin = "epoch " + std::to_string(view.epoch) +
                     " by edits in place: " + std::to_string(view.members.size()) + " members, " +
                     std::to_string(view.newcomers.size()) + " of them new; rank " +
-                    std::to_string(founding.rank) + " of " + std::to_string(founding.ranks);
-  founding.history = making.history;
-  founding.previous = making.previous;
-  founding.inherited = making.inherited;
-  comm::MemoryTable* const before = making.memory.before;
+                    std::to_string(creation.rank) + " of " + std::to_string(creation.ranks);
+  creation.history = pending.history;
+  creation.previous = pending.previous;
+  creation.inherited = pending.inherited;
+  comm::MemoryTable* const before = pending.memory.before;
   const std::string own =
       before == nullptr ? comm::MemoryTable::list_of_newcomer() : before->list();
-  founding.exchange = [&session = making.session, &lists, own](
+  creation.exchange = [&session = pending.session, &lists, own](
                           std::string_view card,
                           const Patience& patience) -> Result<std::vector<std::string>> {
     const auto texts = session.exchange(comm::write_epoch_card(card, own), patience);
@@ -40,23 +40,23 @@ Founding founding_of_epoch(const EpochMaking& making, std::vector<std::string>& 
     lists = std::move(read.value().memory);
     return std::move(read.value().cards);
   };
-  return founding;
+  return creation;
 }
 
 }  // namespace
 
 // Memory comes last: all members have the cards then, and the first one is free to wait for them.
-Result<EpochMade> build_epoch(const EpochMaking& making, const Patience& patience) {
-  comm::EditSession& session = making.session;
+Result<EpochMade> build_epoch(const EpochMaking& pending, const Patience& patience) {
+  comm::EditSession& session = pending.session;
   std::vector<std::string> lists;
-  const Founding founding = founding_of_epoch(making, lists);
+  const CreateOptions creation = create_options_of_epoch(pending, lists);
   const Patience sensible = patience.as_long_as([&session] { return session.check_building(); });
-  auto made = found(making.process, founding, making.config, sensible);
+  auto made = create_communicator(pending.process, creation, pending.config, sensible);
   Status status = made.ok() ? session.finish(patience) : made.status();
   if (status.ok()) {
-    auto kept = made.value()->take_over(making.memory, lists, patience);
+    auto kept = made.value()->take_over(pending.memory, lists, patience);
     if (kept.ok()) {
-      making.history->set_built();
+      pending.history->set_built();
       return EpochMade{std::move(made).value(), std::move(kept).value()};
     }
     status = kept.status();

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "src/api/found.h"
+#include "src/api/create.h"
 #include "src/comm/edit_session.h"
 #include "src/comm/memory_table.h"
 
@@ -30,6 +30,6 @@ struct EpochMade {
   comm::KeptMemory kept;
 };
 
-Result<EpochMade> build_epoch(const EpochMaking& making, const Patience& patience);
+Result<EpochMade> build_epoch(const EpochMaking& pending, const Patience& patience);
 
 }  // namespace tutti::api

@@ -80,7 +80,7 @@ void tell_start(const Config& config, Logger& log) {
   }
 }
 
-Maker told(const char* call, const CommConfig& config, Maker make) {
+Initializer told(const char* call, const CommConfig& config, Initializer make) {
   return [call, name = name_of(config), make = std::move(make)](const Patience& patience) {
     const uint64_t began_ns = monotonic_ns();
     Result<std::unique_ptr<comm::Communicator>> made = make(patience);

@@ -3,7 +3,7 @@
 // Threads: any. Errors: none.
 #pragma once
 
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 
 namespace tutti::api {
 
@@ -11,7 +11,7 @@ namespace tutti::api {
 void tell_start(const Config& config, Logger& log);
 
 /// The same maker, which says what became of it. `call`, a literal, is what the program called.
-Maker told(const char* call, const CommConfig& config, Maker make);
+Initializer told(const char* call, const CommConfig& config, Initializer make);
 
 /// "finalized", "destroyed".
 void tell(const tuttiComm& handle, const comm::Communicator& communicator, const char* event);

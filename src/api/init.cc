@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "src/api/caught.h"
+#include "src/api/create.h"
 #include "src/api/device.h"
 #include "src/api/events.h"
-#include "src/api/found.h"
 #include "src/api/hand_out.h"
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/submit.h"
 #include "src/bootstrap/place.h"
 
@@ -79,7 +79,7 @@ Result<std::vector<bootstrap::UniqueId>> decode_ids(std::span<const tuttiUniqueI
   return ids;
 }
 
-Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> bytes) {
+Result<PendingInit> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> bytes) {
   const std::string name = call.name;
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
   hand_out(call.comm, nullptr);
@@ -95,22 +95,24 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
   const std::string who = "rank " + std::to_string(call.rank) + " of " + std::to_string(call.ranks);
   const Result<Process*> process = Process::current();
   if (!process.ok()) return of_rank(who, process.status());
-  const Founding founding =
-      founding_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
-  tell_origin(*process.value(), founding, ids.value().front().keyless);
-  Maker maker = [at = process.value(), config = config.value(), founding](
-                    const Patience& patience) { return found(*at, founding, config, patience); };
-  Result<Making> making =
-      plan_making(call.comm, config.value(), told(call.name, config.value(), std::move(maker)));
-  if (making.ok()) making.value().who = who;
-  return making;
+  const CreateOptions creation =
+      create_options_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
+  tell_origin(*process.value(), creation, ids.value().front().keyless);
+  Initializer initializer = [at = process.value(), config = config.value(),
+                             creation](const Patience& patience) {
+    return create_communicator(*at, creation, config, patience);
+  };
+  Result<PendingInit> pending =
+      plan_init(call.comm, config.value(), told(call.name, config.value(), std::move(initializer)));
+  if (pending.ok()) pending.value().who = who;
+  return pending;
 }
 
 tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {
   const ThreadInCall inside;
-  Result<Making> making = plan_rank(call, ids);
-  return making.ok() ? make_communicator(std::move(making).value())
-                     : refuse(nullptr, making.status());
+  Result<PendingInit> pending = plan_rank(call, ids);
+  return pending.ok() ? make_communicator(std::move(pending).value())
+                      : refuse(nullptr, pending.status());
 }
 
 Status begin_all(tuttiComm_t* comms, int ranks, const int* devices) {

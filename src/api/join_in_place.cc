@@ -11,7 +11,7 @@
 #include "src/api/epoch.h"
 #include "src/api/events.h"
 #include "src/api/hand_out.h"
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/window_memory.h"
 #include "src/base/host_name.h"
 #include "src/bootstrap/group.h"
@@ -73,9 +73,9 @@ Result<EpochMade> join_group(const NewcomerCall& call, const Patience& patience)
     const Result<bool> joined = session.value()->join(patience);
     if (!joined.ok()) return joined.status();
     if (!joined.value()) continue;
-    EpochMaking making{process, call.config, history, *session.value(), {}, nullptr, {}};
-    for (const NewcomerPart& part : call.parts) making.memory.parts.push_back(part.memory);
-    return build_epoch(making, patience);
+    EpochMaking pending{process, call.config, history, *session.value(), {}, nullptr, {}};
+    for (const NewcomerPart& part : call.parts) pending.memory.parts.push_back(part.memory);
+    return build_epoch(pending, patience);
   }
 }
 
@@ -148,13 +148,15 @@ tuttiResult_t join_in_place(const JoinArguments& given) {
   const Status parts = read_parts(given.name, given.parts, given.count, call);
   if (!parts.ok()) return report(nullptr, parts);
   const ThreadInCall inside;
-  Maker maker = [call](const Patience& patience) { return join_with_parts(call, patience); };
-  Result<Making> making =
-      plan_making(out, config.value(), told(given.name, config.value(), std::move(maker)));
-  if (!making.ok()) return report(nullptr, making.status());
-  *call.handle = making.value().handle;
-  making.value().who = "a newcomer";
-  return make_communicator(std::move(making).value());
+  Initializer initializer = [call](const Patience& patience) {
+    return join_with_parts(call, patience);
+  };
+  Result<PendingInit> pending =
+      plan_init(out, config.value(), told(given.name, config.value(), std::move(initializer)));
+  if (!pending.ok()) return report(nullptr, pending.status());
+  *call.handle = pending.value().handle;
+  pending.value().who = "a newcomer";
+  return make_communicator(std::move(pending).value());
 }
 
 }  // namespace

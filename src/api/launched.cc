@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "src/api/caught.h"
+#include "src/api/create.h"
 #include "src/api/events.h"
-#include "src/api/found.h"
 #include "src/api/hand_out.h"
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/submit.h"
 #include "src/bootstrap/launch/meeting.h"
 
@@ -46,12 +46,12 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   Result<bootstrap::LaunchMeeting> met = meet(call, patience);
   if (!met.ok()) return met.status();
   bootstrap::LaunchMeeting meeting = std::move(met).value();
-  Founding founding = founding_of(*call.process->env().config, {meeting.id}, meeting.launch.ranks,
-                                  meeting.launch.rank);
-  founding.origin = origin_of(meeting);
-  tell_origin(*call.process, founding, meeting.insecure);
+  CreateOptions creation = create_options_of(*call.process->env().config, {meeting.id},
+                                             meeting.launch.ranks, meeting.launch.rank);
+  creation.origin = origin_of(meeting);
+  tell_origin(*call.process, creation, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made =
-      found(*call.process, founding, call.config, patience);
+      create_communicator(*call.process, creation, call.config, patience);
   Status status = made.ok() ? meeting.confirm() : made.status();
   meeting.close(status.ok(), patience);
   if (!status.ok()) return status;
@@ -75,7 +75,7 @@ std::string rank_of(const Variables& variables) {
          std::to_string(launch.value().ranks);
 }
 
-Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
+Result<PendingInit> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   constexpr const char* kName = "tuttiCommInitLaunched";
   if (comm == nullptr) return Status::invalid_argument(std::string(kName) + ": comm is null");
   hand_out(comm, nullptr);
@@ -86,13 +86,14 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return of_rank(who, process.status());
   Process* at = process.value();
-  Maker maker = [call =
-                     LaunchedCall{at, read.value(), std::move(variables), at->launches().take()}](
-                    const Patience& patience) { return make_launched(call, patience); };
-  Result<Making> making =
-      plan_making(comm, read.value(), told(kName, read.value(), std::move(maker)));
-  if (making.ok()) making.value().who = who;
-  return making;
+  Initializer initializer = [call = LaunchedCall{at, read.value(), std::move(variables),
+                                                 at->launches().take()}](const Patience& patience) {
+    return make_launched(call, patience);
+  };
+  Result<PendingInit> pending =
+      plan_init(comm, read.value(), told(kName, read.value(), std::move(initializer)));
+  if (pending.ok()) pending.value().who = who;
+  return pending;
 }
 
 }  // namespace
@@ -101,8 +102,8 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
 extern "C" tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
     const tutti::api::ThreadInCall inside;
-    tutti::Result<tutti::api::Making> making = tutti::api::plan_launched(comm, config);
-    return making.ok() ? tutti::api::make_communicator(std::move(making).value())
-                       : tutti::api::refuse(nullptr, making.status());
+    tutti::Result<tutti::api::PendingInit> pending = tutti::api::plan_launched(comm, config);
+    return pending.ok() ? tutti::api::make_communicator(std::move(pending).value())
+                        : tutti::api::refuse(nullptr, pending.status());
   });
 }

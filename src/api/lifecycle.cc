@@ -5,7 +5,7 @@
 
 #include "src/api/caught.h"
 #include "src/api/events.h"
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/submit.h"
 #include "src/base/clock.h"
 #include "src/operation/kinds.h"

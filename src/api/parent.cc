@@ -1,6 +1,6 @@
 #include "src/api/parent.h"
 
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/submit.h"
 
 namespace tutti::api {

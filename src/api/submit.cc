@@ -25,7 +25,7 @@ struct OpenGroup {
   PlainTransfers plain;  // none if there are operations
   operation::OperationGroup operations;
   std::vector<tuttiComm_t> comms;  // of the operations, without repetition
-  std::vector<Making> makings;
+  std::vector<PendingInit> pending_inits;
   std::vector<RegistrationCall> registrations;
   Status refusal;  // of the first call that was refused: nothing runs
 };
@@ -173,14 +173,14 @@ bool operates_on(const OpenGroup& group, const tuttiComm* comm) {
 Status run_group(OpenGroup group) {
   const Status settled = caught_status([&] { return settle(group); });
   if (group.refusal.ok()) group.refusal = settled;
-  if (group.refusal.ok()) group.refusal = check_makings(group.makings);
+  if (group.refusal.ok()) group.refusal = check_inits(group.pending_inits);
   if (!group.refusal.ok()) {
-    drop_makings(group.makings, group.refusal);
+    drop_inits(group.pending_inits, group.refusal);
     group.operations.tell(group.refusal);
     return group.refusal;
   }
   for (RegistrationCall& one : group.registrations) one.operated_on = operates_on(group, one.comm);
-  const Status made = run_makings(std::move(group.makings));
+  const Status made = run_inits(std::move(group.pending_inits));
   const Status registered = caught_status([&] { return run_registrations(group.registrations); });
   const Status ran = run_operations(group);
   const Status& behind = registered.ok() ? ran : registered;
@@ -188,7 +188,7 @@ Status run_group(OpenGroup group) {
 }
 
 bool holds_plain_only(const OpenGroup& group) {
-  return !group.plain.empty() && group.makings.empty() && group.registrations.empty() &&
+  return !group.plain.empty() && group.pending_inits.empty() && group.registrations.empty() &&
          group.refusal.ok();
 }
 
@@ -197,10 +197,10 @@ bool holds_plain_only(const OpenGroup& group) {
 void abandon_group(OpenGroup group) {
   attempt([&] { (void)settle(group); });
   const auto of_parent = [](const tuttiComm* comm) { return is_inherited(*comm); };
-  const bool inherited = !check_makings(group.makings).ok() ||
+  const bool inherited = !check_inits(group.pending_inits).ok() ||
                          std::any_of(group.comms.begin(), group.comms.end(), of_parent);
-  if (inherited || (group.makings.empty() && group.operations.empty())) return;
-  for (Making& making : group.makings) making.out = nullptr;
+  if (inherited || (group.pending_inits.empty() && group.operations.empty())) return;
+  for (PendingInit& pending : group.pending_inits) pending.out = nullptr;
   group.refusal = caught_status([] {
     return Status::invalid_usage("the thread that began the group ended before the group");
   });
@@ -266,9 +266,9 @@ tuttiResult_t refuse(tuttiComm* comm, const Status& status) {
   return result;
 }
 
-bool add_to_group(const Making& making) {
+bool add_to_group(const PendingInit& pending) {
   if (group_depth == 0) return false;
-  group().makings.push_back(making);
+  group().pending_inits.push_back(pending);
   return true;
 }
 
@@ -284,13 +284,13 @@ bool group_operates_on(const tuttiComm* comm) {
 
 bool group_uses(const tuttiComm* comm) {
   if (group_depth == 0) return false;
-  const std::vector<Making>& makings = group().makings;
+  const std::vector<PendingInit>& pending_inits = group().pending_inits;
   const std::vector<RegistrationCall>& registrations = group().registrations;
   return group_operates_on(comm) ||
          std::any_of(registrations.begin(), registrations.end(),
                      [comm](const RegistrationCall& one) { return one.comm == comm; }) ||
-         std::any_of(makings.begin(), makings.end(),
-                     [comm](const Making& making) { return making.parent == comm; });
+         std::any_of(pending_inits.begin(), pending_inits.end(),
+                     [comm](const PendingInit& pending) { return pending.parent == comm; });
 }
 
 tuttiResult_t group_start() {
@@ -320,7 +320,7 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
   Status simulated;
   const Status status = caught_status([&]() -> Status {
     if (!ended.refusal.ok()) return ended.refusal;
-    if (!(ended.makings.empty() && ended.registrations.empty())) {
+    if (!(ended.pending_inits.empty() && ended.registrations.empty())) {
       return Status::invalid_usage(
           "a group that makes communicators or registers memory cannot be simulated");
     }

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "src/api/handle.h"
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 #include "src/api/registration.h"
 #include "src/operation/operation.h"
 
@@ -28,7 +28,7 @@ Status check_stream(tuttiStream_t stream);
 tuttiResult_t refuse(tuttiComm* comm, const Status& status);
 
 /// The making belongs to the open group from now on; false if there is none.
-bool add_to_group(const Making& making);
+bool add_to_group(const PendingInit& pending);
 bool add_to_group(const RegistrationCall& registration);
 /// The open group holds operations on the communicator.
 bool group_operates_on(const tuttiComm* comm);

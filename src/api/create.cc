@@ -1,4 +1,4 @@
-#include "src/api/found.h"
+#include "src/api/create.h"
 
 #include <cstring>
 #include <span>
@@ -33,7 +33,7 @@ Result<bootstrap::Interface> choose_interface(const Config& config,
 
 namespace {
 
-Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Founding& founding,
+Result<std::unique_ptr<comm::Communicator>> make(Process& process, const CreateOptions& creation,
                                                  const CommConfig& config, const Patience& patience,
                                                  DescriptorRoom::Claim& claim) {
   const Config& environment = *process.env().config;
@@ -49,7 +49,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
                                            : 0;
   options.device = &device();
   options.device_place = options.device->current();
-  options.origin = founding.origin;
+  options.origin = creation.origin;
   comm::MembershipOptions& membership = options.membership;
   membership.env = &process.env();
   membership.engine = config.engine == EngineWish::kAuto ? environment.engine : config.engine;
@@ -59,28 +59,28 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   membership.transports = registry::transports();
   membership.level_sources = registry::level_sources();
   membership.layout =
-      exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
+      exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, creation.ranks);
   membership.patience = patience;
-  membership.exchange = founding.exchange;
-  membership.inherited = founding.inherited;
+  membership.exchange = creation.exchange;
+  membership.inherited = creation.inherited;
   membership.make_room = [&claim](uint64_t descriptors) { claim.add(descriptors); };
   transport::Member& self = membership.self;
-  self.rank = founding.rank;
-  self.ranks = founding.ranks;
-  self.communicator = founding.communicator;
-  self.epoch = founding.epoch;
-  self.key = founding.key;
-  self.id = {process.id(), founding.member_number};
+  self.rank = creation.rank;
+  self.ranks = creation.ranks;
+  self.communicator = creation.communicator;
+  self.epoch = creation.epoch;
+  self.key = creation.key;
+  self.id = {process.id(), creation.member_number};
   self.endpoint = &process.endpoint();
   self.host_id = bootstrap::host_id(environment);
-  const Result<bootstrap::Interface> chosen = choose_interface(environment, founding.places);
+  const Result<bootstrap::Interface> chosen = choose_interface(environment, creation.places);
   if (!chosen.ok()) return chosen.status();
   self.bind_address = chosen.value().address.text();
-  if (founding.history != nullptr) {
-    options.history = founding.history;
-    membership.previous = founding.previous;
-    membership.listener = founding.history->listener();
-    const comm::RankAddress& own = founding.history->place(founding.history->self());
+  if (creation.history != nullptr) {
+    options.history = creation.history;
+    membership.previous = creation.previous;
+    membership.listener = creation.history->listener();
+    const comm::RankAddress& own = creation.history->place(creation.history->self());
     self.bind_address = own.address.text();
   }
   self.keepalive_ns = environment.keepalive_ns;
@@ -90,20 +90,20 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   process.env().log->info(
       "rank {} of {} on host {}: ranks of other hosts reach it at {} ({}); TUTTI_SOCKET_IFNAME "
       "chooses another interface",
-      founding.rank, founding.ranks, self.host_id, self.bind_address, chosen.value().name);
+      creation.rank, creation.ranks, self.host_id, self.bind_address, chosen.value().name);
   return comm::Communicator::create(std::move(options));
 }
 
 /// The same, with room for its descriptors.
 Result<std::unique_ptr<comm::Communicator>> make_with_room(Process& process,
-                                                           const Founding& founding,
+                                                           const CreateOptions& creation,
                                                            const CommConfig& config,
                                                            const Patience& patience) {
   // Its own, and at the meeting place, which is mostly rank 0's process, one for each rank.
   constexpr uint64_t kOwn = 16;
-  const auto meeting = founding.rank == 0 ? static_cast<uint64_t>(founding.ranks) : 0;
+  const auto meeting = creation.rank == 0 ? static_cast<uint64_t>(creation.ranks) : 0;
   DescriptorRoom::Claim claim(process.descriptors(), kOwn + meeting);
-  auto made = make(process, founding, config, patience, claim);
+  auto made = make(process, creation, config, patience, claim);
   if (!made.ok()) return claim.explain(made.status());
   return made;
 }
@@ -118,16 +118,17 @@ Status check_size(const char* call, int ranks) {
                                   std::to_string(bootstrap::kMaxRanks));
 }
 
-Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config,
-                                                  const Patience& patience) {
+Result<std::unique_ptr<comm::Communicator>> create_communicator(Process& process,
+                                                                const CreateOptions& creation,
+                                                                const CommConfig& config,
+                                                                const Patience& patience) {
   bool met = false;
   const auto attempted = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
     try {
-      Founding watched = founding;
+      CreateOptions watched = creation;
       watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
         met = true;
-        return founding.exchange(card, meeting_patience);
+        return creation.exchange(card, meeting_patience);
       };
       return make_with_room(process, watched, config, patience);
     } catch (const std::exception& error) {
@@ -136,39 +137,39 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   };
   auto made = attempted();
   // The exchange itself tells the others if it fails.
-  if (!made.ok() && !met && founding.decline) attempt(founding.decline);
+  if (!made.ok() && !met && creation.decline) attempt(creation.decline);
   return made;
 }
 
-Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,
-                     int rank) {
-  Founding founding;
-  founding.rank = rank;
-  founding.ranks = ranks;
-  founding.communicator = ids[0].communicator();
-  founding.key = ids[0].key;
-  founding.places = ids[0].addresses;
+CreateOptions create_options_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids,
+                                int ranks, int rank) {
+  CreateOptions creation;
+  creation.rank = rank;
+  creation.ranks = ranks;
+  creation.communicator = ids[0].communicator();
+  creation.key = ids[0].key;
+  creation.places = ids[0].addresses;
   // Where rank 0 opens the place itself, nobody can be told before it has.
   if (rank != 0 || !ids[0].rank_0_opens) {
-    founding.decline = [ids, ranks, rank] { bootstrap::decline(std::span(ids), rank, ranks); };
+    creation.decline = [ids, ranks, rank] { bootstrap::decline(std::span(ids), rank, ranks); };
   }
-  founding.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
+  creation.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
     return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, patience}, card);
   };
   if (ids[0].rank_0_opens) {
-    founding.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+    creation.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                       " by its caller; met by TUTTI_ID";
-    if (ids[0].keyless) founding.origin += kWithoutKey;
+    if (ids[0].keyless) creation.origin += kWithoutKey;
   }
-  return founding;
+  return creation;
 }
 
-void tell_origin(const Process& process, const Founding& founding, bool keyless) {
+void tell_origin(const Process& process, const CreateOptions& creation, bool keyless) {
   Logger& log = *process.env().log;
   if (keyless) {
-    log.warning("{}", founding.origin);
-  } else if (!founding.origin.empty()) {
-    log.info("{}", founding.origin);
+    log.warning("{}", creation.origin);
+  } else if (!creation.origin.empty()) {
+    log.info("{}", creation.origin);
   }
 }
 

@@ -19,7 +19,7 @@
 namespace tutti::api {
 
 /// The group as the rank knows it before it has met the others.
-struct Founding {
+struct CreateOptions {
   int rank = 0;
   int ranks = 1;
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
@@ -47,20 +47,21 @@ Result<bootstrap::Interface> choose_interface(const Config& config,
                                               const std::vector<bootstrap::Address>& places);
 
 /// All ranks of a group call this, in any threads.
-Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config,
-                                                  const Patience& patience);
+Result<std::unique_ptr<comm::Communicator>> create_communicator(Process& process,
+                                                                const CreateOptions& creation,
+                                                                const CommConfig& config,
+                                                                const Patience& patience);
 
 /// A group that meets where the ids say, of which there is at least one. `config` lives as long as
 /// the process.
-Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,
-                     int rank);
+CreateOptions create_options_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids,
+                                int ranks, int rank);
 
 /// Behind an origin, where a key that anybody can compute is used.
 inline constexpr const char* kWithoutKey =
     "; WITHOUT A KEY (TUTTI_INSECURE): whoever reaches the ports of the ranks can join";
 /// Says it in the log, as a warning if there is no key.
-void tell_origin(const Process& process, const Founding& founding, bool keyless);
+void tell_origin(const Process& process, const CreateOptions& creation, bool keyless);
 
 /// From the bytes of a caller or of a peer, with the job's key where they need it.
 Result<bootstrap::UniqueId> decode_id(std::span<const uint8_t> bytes);

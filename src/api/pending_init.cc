@@ -1,4 +1,4 @@
-#include "src/api/making.h"
+#include "src/api/pending_init.h"
 
 #include <algorithm>
 #include <mutex>
@@ -21,15 +21,15 @@ namespace tutti::api {
 namespace {
 
 // An abort of the handle or of its parent ends the making, also one that came before.
-Status make_cancellable(Making& making) {
+Status make_cancellable(PendingInit& pending) {
   Result<std::shared_ptr<Cancellation>> made = Cancellation::create();
   if (!made.ok()) return made.status();
-  making.cancellation = std::move(made).value();
-  for (tuttiComm* one : {making.handle, making.parent}) {
+  pending.cancellation = std::move(made).value();
+  for (tuttiComm* one : {pending.handle, pending.parent}) {
     if (one == nullptr) continue;
     const std::lock_guard lock(one->error_mutex);
-    one->cancellation = making.cancellation;
-    if (one->abort) making.cancellation->cancel();
+    one->cancellation = pending.cancellation;
+    if (one->abort) pending.cancellation->cancel();
   }
   return {};
 }
@@ -40,18 +40,18 @@ void forget_cancellation(tuttiComm* handle) {
   handle->cancellation = nullptr;
 }
 
-Result<Patience> patience_for(const Making& making) {
+Result<Patience> patience_for(const PendingInit& pending) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  return process.value()->patience(making.cancellation);
+  return process.value()->patience(pending.cancellation);
 }
 
-Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
+Result<std::unique_ptr<comm::Communicator>> run_initializer(const PendingInit& pending) {
   try {
-    const Result<Patience> patience = patience_for(making);
+    const Result<Patience> patience = patience_for(pending);
     if (!patience.ok()) return patience.status();
-    const std::shared_ptr<const void> here = device().enter(making.device);
-    return making.make(patience.value());
+    const std::shared_ptr<const void> here = device().enter(pending.device);
+    return pending.make(patience.value());
   } catch (const std::exception& error) {
     return status_of(error);
   }
@@ -63,73 +63,74 @@ bool change(tuttiComm* handle, CommState from, CommState to) {
 
 // It can be cancelled no more, and the parent is free again, unless somebody ended it meanwhile and
 // left the rest to us.
-void let_go(const Making& making, CommState parent) {
-  forget_cancellation(making.handle);
-  forget_cancellation(making.parent);
-  free_parent(making, parent);
+void release_parent(const PendingInit& pending, CommState parent) {
+  forget_cancellation(pending.handle);
+  forget_cancellation(pending.parent);
+  free_parent(pending, parent);
 }
 
-void fail(const Making& making, const Status& reason) {
-  if (making.handle == nullptr || is_inherited(*making.handle)) return;
-  making.handle->failure = reason;
-  if (change(making.handle, CommState::kMaking, CommState::kFailed)) return;
-  if (change(making.handle, CommState::kPlanned, CommState::kFailed)) return;
-  making.handle->state.store(CommState::kEnded, std::memory_order_release);
+void fail(const PendingInit& pending, const Status& reason) {
+  if (pending.handle == nullptr || is_inherited(*pending.handle)) return;
+  pending.handle->failure = reason;
+  if (change(pending.handle, CommState::kMaking, CommState::kFailed)) return;
+  if (change(pending.handle, CommState::kPlanned, CommState::kFailed)) return;
+  pending.handle->state.store(CommState::kEnded, std::memory_order_release);
 }
 
 // Everything but the caller's variable, which a worker must not touch. Whatever needs memory is
 // done first, and caught: an exception after that would leave a handle that no worker ends.
-Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>> made) {
-  if (made.ok() && making.handle != nullptr) {
+Status conclude(const PendingInit& pending, Result<std::unique_ptr<comm::Communicator>> made) {
+  if (made.ok() && pending.handle != nullptr) {
     const Status enrolled = caught_status([&] {
       look_for_device_memory();
-      making.handle->teardowns->add(made.value()->id());
+      pending.handle->teardowns->add(made.value()->id());
       return Status();
     });
     if (!enrolled.ok()) made = enrolled;
   }
-  if (making.handle == nullptr && !making.blocking && !made.ok()) {
-    const std::lock_guard lock(making.parent->error_mutex);
-    making.parent->failure = made.status();
+  if (pending.handle == nullptr && !pending.blocking && !made.ok()) {
+    const std::lock_guard lock(pending.parent->error_mutex);
+    pending.parent->failure = made.status();
   }
-  let_go(making, made.ok() && making.revives_parent ? CommState::kAlive : making.parent_was);
+  release_parent(pending,
+                 made.ok() && pending.revives_parent ? CommState::kAlive : pending.parent_was);
   if (!made.ok()) {
-    fail(making, made.status());
+    fail(pending, made.status());
     return made.status();
   }
-  if (making.handle == nullptr) return {};
-  making.handle->communicator = std::move(made).value();
-  if (!change(making.handle, CommState::kMaking, CommState::kAlive)) {
-    (void)end_communicator(making.handle, CommState::kEnded);
+  if (pending.handle == nullptr) return {};
+  pending.handle->communicator = std::move(made).value();
+  if (!change(pending.handle, CommState::kMaking, CommState::kAlive)) {
+    (void)end_communicator(pending.handle, CommState::kEnded);
   }
   return {};
 }
 
-// There is no thread for it, and this one may have to make the rank that it would wait for. A maker
-// that is cancelled waits for nobody, and tells the others; but where they meet at this rank, which
-// takes a thread, too.
-Status conclude_unrun(const Making& making, const Status& reason) {
-  making.cancellation->cancel();
-  (void)run_maker(making);
-  return conclude(making, of_rank(making.who, reason));
+// There is no thread for it, and this one may have to make the rank that it would wait for. An
+// initializer that is cancelled waits for nobody, and tells the others; but where they meet at this
+// rank, which takes a thread, too.
+Status conclude_unrun(const PendingInit& pending, const Status& reason) {
+  pending.cancellation->cancel();
+  (void)run_initializer(pending);
+  return conclude(pending, of_rank(pending.who, reason));
 }
 
-Status make_now(const Making& making) { return conclude(making, run_maker(making)); }
+Status make_now(const PendingInit& pending) { return conclude(pending, run_initializer(pending)); }
 
 // A blocking call that failed leaves no handle. A thread that aborted it meanwhile waits for its
 // end.
-void take_back(const Making& making) {
-  if (making.handle == nullptr) return;
-  (void)change(making.handle, CommState::kFailed, CommState::kNone);
-  hand_out(making.out, nullptr);
+void take_back(const PendingInit& pending) {
+  if (pending.handle == nullptr) return;
+  (void)change(pending.handle, CommState::kFailed, CommState::kNone);
+  hand_out(pending.out, nullptr);
 }
 
 /// The blocking makings of one call. If one fails the others end, too: they may be waiting for its
 /// rank, and the call returns when all are over.
 class Together {
  public:
-  explicit Together(const std::vector<Making>& makings)
-      : makings_(makings), results_(makings_.size()) {
+  explicit Together(const std::vector<PendingInit>& pending_inits)
+      : makings_(pending_inits), results_(makings_.size()) {
     threads_.reserve(makings_.size());
   }
 
@@ -166,10 +167,10 @@ class Together {
     const std::lock_guard lock(mutex_);
     if (!first_.ok()) return;
     first_ = results_[index];
-    for (const Making& making : makings_) making.cancellation->cancel();
+    for (const PendingInit& pending : makings_) pending.cancellation->cancel();
   }
 
-  std::vector<Making> makings_;
+  std::vector<PendingInit> makings_;
   std::vector<Status> results_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
@@ -187,10 +188,10 @@ Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
   });
 }
 
-void drop_making(const Making& making, const Status& reason) {
-  let_go(making, making.parent_was);
-  fail(making, reason);
-  if (making.blocking && making.out != nullptr) take_back(making);
+void drop_making(const PendingInit& pending, const Status& reason) {
+  release_parent(pending, pending.parent_was);
+  fail(pending, reason);
+  if (pending.blocking && pending.out != nullptr) take_back(pending);
 }
 
 }  // namespace
@@ -200,109 +201,109 @@ Status of_rank(const std::string& who, const Status& status) {
   return Status(status.code(), who + ": " + std::string(status.message()));
 }
 
-Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker make) {
+Result<PendingInit> plan_init(tuttiComm_t* out, const CommConfig& config, Initializer make) {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  Making making;
-  making.make = std::move(make);
-  making.device = device().current_or_used();
-  making.handle = process.value()->new_handle();
-  making.handle->config = config;
-  making.handle->teardowns = &process.value()->teardowns();
+  PendingInit pending;
+  pending.make = std::move(make);
+  pending.device = device().current_or_used();
+  pending.handle = process.value()->new_handle();
+  pending.handle->config = config;
+  pending.handle->teardowns = &process.value()->teardowns();
   // A watchdog may abort it as soon as it is handed out.
-  making.handle->state.store(in_group() ? CommState::kPlanned : CommState::kMaking,
-                             std::memory_order_release);
-  making.out = out;
-  making.blocking = config.blocking;
-  hand_out(out, making.handle);
-  return making;
+  pending.handle->state.store(in_group() ? CommState::kPlanned : CommState::kMaking,
+                              std::memory_order_release);
+  pending.out = out;
+  pending.blocking = config.blocking;
+  hand_out(out, pending.handle);
+  return pending;
 }
 
-tuttiResult_t make_communicator(Making making) {
-  tuttiComm* const parent = making.parent;
+tuttiResult_t make_communicator(PendingInit pending) {
+  tuttiComm* const parent = pending.parent;
   bool grouped = false;
-  std::vector<Making> makings;
+  std::vector<PendingInit> pending_inits;
   const Status ready = caught_status([&] {
-    grouped = add_to_group(making);
-    if (!grouped) makings.push_back(std::move(making));
+    grouped = add_to_group(pending);
+    if (!grouped) pending_inits.push_back(std::move(pending));
     return Status();
   });
   if (!ready.ok()) {
-    drop_making(making, ready);
+    drop_making(pending, ready);
     return refuse(parent, ready);
   }
   if (grouped) return tuttiSuccess;
-  const Status status = run_makings(std::move(makings));
+  const Status status = run_inits(std::move(pending_inits));
   const bool under_way = status.code() == Code::kInProgress;
   return report(under_way ? nullptr : parent, status);
 }
 
-Status check_makings(const std::vector<Making>& makings) {
-  for (const Making& making : makings) {
-    const tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
+Status check_inits(const std::vector<PendingInit>& pending_inits) {
+  for (const PendingInit& pending : pending_inits) {
+    const tuttiComm* keeper = pending.handle != nullptr ? pending.handle : pending.parent;
     if (is_inherited(*keeper)) return inherited("a communicator of the group");
   }
   return {};
 }
 
-// Every group of calls comes here, most without a making: looking for descriptors takes longer than
-// to enqueue a call on a device.
-Status run_makings(std::vector<Making> makings) {
-  if (makings.empty()) return {};
+// Every group of calls comes here, most without a pending init: looking for descriptors takes
+// longer than to enqueue a call on a device.
+Status run_inits(std::vector<PendingInit> pending_inits) {
+  if (pending_inits.empty()) return {};
   const ThreadInCall inside;
   Status in_progress;
   const Status ready = caught_status([&]() -> Status {
-    const auto is_blocking = [](const Making& making) { return making.blocking; };
-    if (std::any_of(makings.begin(), makings.end(), is_blocking)) {
+    const auto is_blocking = [](const PendingInit& pending) { return pending.blocking; };
+    if (std::any_of(pending_inits.begin(), pending_inits.end(), is_blocking)) {
       Status status = check_can_wait("what makes communicators");
       if (!status.ok()) return status;
     }
     const Result<Process*> process = Process::current();
     if (!process.ok()) return process.status();
-    const DescriptorRoom::Claim room(process.value()->descriptors(), makings.size());
-    for (Making& making : makings) {
-      if (Status status = make_cancellable(making); !status.ok()) return room.explain(status);
-      if (making.blocking) continue;
+    const DescriptorRoom::Claim room(process.value()->descriptors(), pending_inits.size());
+    for (PendingInit& pending : pending_inits) {
+      if (Status status = make_cancellable(pending); !status.ok()) return room.explain(status);
+      if (pending.blocking) continue;
       in_progress = Status(Code::kInProgress, "the communicator is being made");
     }
     return {};
   });
   if (!ready.ok()) {
-    drop_makings(makings, ready);
+    drop_inits(pending_inits, ready);
     return ready;
   }
-  for (const Making& making : makings) {
-    if (making.handle != nullptr)
-      (void)change(making.handle, CommState::kPlanned, CommState::kMaking);
+  for (const PendingInit& pending : pending_inits) {
+    if (pending.handle != nullptr)
+      (void)change(pending.handle, CommState::kPlanned, CommState::kMaking);
   }
-  for (Making& making : makings) {
-    if (making.blocking) continue;
-    tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
+  for (PendingInit& pending : pending_inits) {
+    if (pending.blocking) continue;
+    tuttiComm* keeper = pending.handle != nullptr ? pending.handle : pending.parent;
     const Status started =
-        caught_status([&] { return try_worker(keeper, [making] { (void)make_now(making); }); });
-    if (!started.ok()) (void)conclude_unrun(making, started);
+        caught_status([&] { return try_worker(keeper, [pending] { (void)make_now(pending); }); });
+    if (!started.ok()) (void)conclude_unrun(pending, started);
   }
-  std::erase_if(makings, [](const Making& making) { return !making.blocking; });
+  std::erase_if(pending_inits, [](const PendingInit& pending) { return !pending.blocking; });
   std::optional<Together> together;
   const Status prepared = caught_status([&] {
-    together.emplace(makings);
+    together.emplace(pending_inits);
     return Status();
   });
-  if (!prepared.ok()) drop_makings(makings, prepared);
-  makings.clear();  // a maker may hold a place in a queue
+  if (!prepared.ok()) drop_inits(pending_inits, prepared);
+  pending_inits.clear();  // an initializer may hold a place in a queue
   const Status first = prepared.ok() ? together->run() : prepared;
   return first.ok() ? in_progress : first;
 }
 
-void free_parent(const Making& making, CommState state) {
-  tuttiComm* parent = making.parent;
+void free_parent(const PendingInit& pending, CommState state) {
+  tuttiComm* parent = pending.parent;
   if (parent == nullptr || change(parent, CommState::kBusy, state)) return;
   if (is_inherited(*parent)) return;
   (void)end_communicator(parent, CommState::kEnded);
 }
 
-void drop_makings(const std::vector<Making>& makings, const Status& reason) {
-  for (const Making& making : makings) drop_making(making, reason);
+void drop_inits(const std::vector<PendingInit>& pending_inits, const Status& reason) {
+  for (const PendingInit& pending : pending_inits) drop_making(pending, reason);
 }
 
 void start_worker(tuttiComm* handle, const std::function<void()>& work) {
