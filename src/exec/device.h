@@ -46,16 +46,16 @@ class Device {
   virtual std::string bus_address_of(const StreamPlace& place) const = 0;
   /// Makes the place's device current in the calling thread for as long as this is kept.
   virtual std::shared_ptr<const void> enter(const StreamPlace& place) const = 0;
-  virtual Result<std::shared_ptr<Crossing>> cross(const StreamPlace& where,
-                                                  const DevicePieces& input,
-                                                  const DevicePieces& output) = 0;
+  virtual Result<std::shared_ptr<HostStaging>> cross(const StreamPlace& where,
+                                                     const DevicePieces& input,
+                                                     const DevicePieces& output) = 0;
   /// The same of a captured stream. `arrived` is called whenever the stream, in a run of the graph,
   /// has come to the first point; by a thread that may neither use the device nor wait. The
-  /// crossing must be kept with the graph.
-  virtual Result<std::shared_ptr<Crossing>> cross_captured(const StreamPlace& where,
-                                                           const DevicePieces& input,
-                                                           const DevicePieces& output,
-                                                           std::function<void()> arrived) = 0;
+  /// host staging must be kept with the graph.
+  virtual Result<std::shared_ptr<HostStaging>> cross_captured(const StreamPlace& where,
+                                                              const DevicePieces& input,
+                                                              const DevicePieces& output,
+                                                              std::function<void()> arrived) = 0;
   /// Lives at least as long as the graph that is captured in the stream, and all that can run it;
   /// its last owner lets it go in a thread that may use the device.
   virtual Status keep(const StreamPlace& where, std::shared_ptr<const void> kept) = 0;

@@ -1,8 +1,8 @@
-// The way of a call whose buffers lie in device memory through the host, a *crossing*: the stream
+// The way of a call whose buffers lie in device memory through the host, *host staging*: the stream
 // copies the input into host memory and says so; the host runs the call there; the stream, which
 // has been waiting, copies the output back. Nothing of it runs on the device's processors.
 //
-// Owns:    a crossing its copies. Threads: of a Fence one thread asks and releases, another one
+// Owns:    a host staging its copies. Threads: of a Fence one thread asks and releases, another one
 //          enqueues. Errors: kUnsupported, kInvalidUsage for what the stream cannot hold,
 //          kSystemError where memory runs out. Nothing here waits for a device.
 #pragma once
@@ -43,9 +43,9 @@ struct DevicePieces {
   uint64_t bytes = 0;
 };
 
-class Crossing {
+class HostStaging {
  public:
-  virtual ~Crossing() = default;
+  virtual ~HostStaging() = default;
   /// Of the next time that the stream comes: there is one, but for each run of a captured call a
   /// new one, which is open. A run's releases when it goes. Throws where there is no memory.
   virtual std::shared_ptr<Fence> fence() = 0;

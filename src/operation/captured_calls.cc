@@ -77,14 +77,14 @@ Status enter_staged(Put& put, const StreamThread& thread) {
   const Result<exec::CallOrder*> order = streams.order();
   if (!order.ok()) return order.status();
   if (Status status = order.value()->begin(places); !status.ok()) return status;
-  for (const auto& staging : put.task->crossings()) {
+  for (const auto& staging : put.task->stagings()) {
     if (Status status = staging->enter(); !status.ok()) return status;
   }
   return {};
 }
 
 Status leave_staged(const Put& put) {
-  for (const auto& staging : put.task->crossings()) {
+  for (const auto& staging : put.task->stagings()) {
     if (Status status = staging->leave(); !status.ok()) return status;
   }
   const Result<exec::CallOrder*> order = put.member->communicator->streams().order();

@@ -18,7 +18,7 @@ void CapturedTask::arrived() {
   }
   size_t fenced = 0;
   const Status status = caught_status([&] { return run(fenced); });
-  for (size_t i = fenced; i < crossings_.size(); ++i) crossings_[i]->skip();
+  for (size_t i = fenced; i < stagings_.size(); ++i) stagings_[i]->skip();
   if (status.ok()) return;
   (void)gate_->pass([&](comm::Communicator& communicator) {
     communicator.failures().abort(status);
@@ -34,9 +34,9 @@ Status CapturedTask::run(size_t& fenced) {
   task.is_replay = true;
   task.stream = task_.stream;
   task.more_streams = task_.more_streams;
-  task.fences.reserve(crossings_.size());
-  for (; fenced < crossings_.size(); ++fenced) {
-    task.fences.push_back(crossings_[fenced]->fence());
+  task.fences.reserve(stagings_.size());
+  for (; fenced < stagings_.size(); ++fenced) {
+    task.fences.push_back(stagings_[fenced]->fence());
   }
   return gate_->pass([&](comm::Communicator&) {
     engine_.submit(task);

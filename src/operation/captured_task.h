@@ -3,7 +3,7 @@
 // The graph may outlive the communicator. So a run asks the gate, which the communicator closes
 // before it ends: behind it a run does nothing but let its streams go on.
 //
-// Owns: the call's host memory (its crossings). Threads: arrived() from threads of the device's
+// Owns: the call's host memory (its host stagings). Threads: arrived() from threads of the device's
 // driver, which may neither use the device nor wait long; the rest is the caller's. Errors: a run's
 // are the communicator's.
 #pragma once
@@ -28,8 +28,8 @@ class CapturedTask {
 
   /// While it is put together.
   Task& task() { return task_; }
-  void add(std::shared_ptr<exec::Crossing> crossing) { crossings_.push_back(std::move(crossing)); }
-  const std::vector<std::shared_ptr<exec::Crossing>>& crossings() const { return crossings_; }
+  void add(std::shared_ptr<exec::HostStaging> staging) { stagings_.push_back(std::move(staging)); }
+  const std::vector<std::shared_ptr<exec::HostStaging>>& stagings() const { return stagings_; }
 
   /// One of its streams has come, in a run of the graph.
   void arrived();
@@ -38,7 +38,7 @@ class CapturedTask {
   Status run(size_t& fenced);
 
   Task task_;  // each run has a copy
-  std::vector<std::shared_ptr<exec::Crossing>> crossings_;
+  std::vector<std::shared_ptr<exec::HostStaging>> stagings_;
   const size_t streams_;
   StreamEngine& engine_;
   const std::shared_ptr<comm::ReplayGate> gate_;

@@ -88,7 +88,7 @@ Status stage_each(Operation& operation, std::span<const CallStream> streams, Mak
     handles.push_back(stream.handle);
     const Result<Load> load = load_of(operation, streams, stream);
     if (!load.ok()) return load.status();
-    const Result<std::shared_ptr<exec::Crossing>> staging = make(stream.place, load.value());
+    const Result<std::shared_ptr<exec::HostStaging>> staging = make(stream.place, load.value());
     if (!staging.ok()) return staging.status();
     for (const MovedBuffer& one : load.value().moved) {
       std::byte* const memory = one.is_input ? staging.value()->input() : staging.value()->output();

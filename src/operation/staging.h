@@ -15,7 +15,7 @@
 namespace tutti::operation {
 
 /// One for each stream of a device.
-using Stagings = std::vector<std::shared_ptr<exec::Crossing>>;
+using Stagings = std::vector<std::shared_ptr<exec::HostStaging>>;
 
 /// Of a task on these streams, by those that its buffers belong to. It gets a fence for each.
 Result<Stagings> stage(Task& task, std::span<const CallStream> streams);

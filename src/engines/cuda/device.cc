@@ -12,9 +12,9 @@
 #include "src/drivers/cuda/driver.h"
 #include "src/drivers/cuda/memory.h"
 #include "src/engines/cuda/call_order.h"
-#include "src/engines/cuda/captured_crossing.h"
-#include "src/engines/cuda/crossing.h"
+#include "src/engines/cuda/captured_host_staging.h"
 #include "src/engines/cuda/device_rank.h"
+#include "src/engines/cuda/host_staging.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -187,31 +187,30 @@ class CudaDevice final : public exec::Device {
                                                          in_context(place).context);
   }
 
-  Result<std::shared_ptr<exec::Crossing>> cross(const exec::StreamPlace& where,
-                                                const exec::DevicePieces& input,
-                                                const exec::DevicePieces& output) override {
+  Result<std::shared_ptr<exec::HostStaging>> cross(const exec::StreamPlace& where,
+                                                   const exec::DevicePieces& input,
+                                                   const exec::DevicePieces& output) override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
     const StreamInContext place = in_context(where);
     const drivers::cuda::ContextScope scope(cuda.value(), place.context);
     if (!scope.status().ok()) return scope.status();
-    return CudaCrossing::create(pool(cuda.value()), place, input, output);
+    return CudaHostStaging::create(pool(cuda.value()), place, input, output);
   }
 
-  Result<std::shared_ptr<exec::Crossing>> cross_captured(const exec::StreamPlace& where,
-                                                         const exec::DevicePieces& input,
-                                                         const exec::DevicePieces& output,
-                                                         std::function<void()> arrived) override {
+  Result<std::shared_ptr<exec::HostStaging>> cross_captured(
+      const exec::StreamPlace& where, const exec::DevicePieces& input,
+      const exec::DevicePieces& output, std::function<void()> arrived) override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
     const StreamInContext place = in_context(where);
     const drivers::cuda::ContextScope scope(cuda.value(), place.context);
     if (!scope.status().ok()) return scope.status();
-    Result<std::unique_ptr<CrossingCopies>> copies =
-        CrossingCopies::create(pool(cuda.value()), input, output);
+    Result<std::unique_ptr<HostStagingCopies>> copies =
+        HostStagingCopies::create(pool(cuda.value()), input, output);
     if (!copies.ok()) return copies.status();
-    return std::shared_ptr<exec::Crossing>(
-        std::make_shared<CapturedCrossing>(std::move(copies).value(), place, std::move(arrived)));
+    return std::shared_ptr<exec::HostStaging>(std::make_shared<CapturedHostStaging>(
+        std::move(copies).value(), place, std::move(arrived)));
   }
 
   Status keep(const exec::StreamPlace& where, std::shared_ptr<const void> kept) override {
@@ -258,9 +257,9 @@ class CudaDevice final : public exec::Device {
 
  private:
   // It is never destroyed: its memory goes with the process, since the driver may go first.
-  static CrossingPool& pool(const Cuda& cuda) {
+  static HostStagingPool& pool(const Cuda& cuda) {
     // tidy: allow mutable (one pool of pinned memory for all communicators of the process)
-    static auto* const known = new CrossingPool(cuda);
+    static auto* const known = new HostStagingPool(cuda);
     return *known;
   }
 };

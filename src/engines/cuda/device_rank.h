@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "src/engines/cuda/captured_calls.h"
-#include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
 #include "src/engines/cuda/fused_calls.h"
+#include "src/engines/cuda/host_staging.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/peer_memory.h"
 #include "src/engines/cuda/stream_machine.h"

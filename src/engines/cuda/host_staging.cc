@@ -1,4 +1,4 @@
-#include "src/engines/cuda/crossing.h"
+#include "src/engines/cuda/host_staging.h"
 
 #include <algorithm>
 #include <bit>
@@ -24,28 +24,28 @@ CUdeviceptr address_of(const void* host) { return reinterpret_cast<CUdeviceptr>(
 
 }  // namespace
 
-CrossingSlot::CrossingSlot(drivers::cuda::PinnedMemory pinned) : memory(std::move(pinned)) {
-  new (memory.data()) CrossingWords{};
+HostStagingSlot::HostStagingSlot(drivers::cuda::PinnedMemory pinned) : memory(std::move(pinned)) {
+  new (memory.data()) HostStagingWords{};
 }
 
-bool CrossingSlot::is_over() const {
+bool HostStagingSlot::is_over() const {
   switch (stage.load(std::memory_order_acquire)) {
-    case CrossingStage::kNew:
+    case HostStagingState::kNew:
       return true;
-    case CrossingStage::kEntered:
+    case HostStagingState::kEntered:
       return false;
-    case CrossingStage::kLeft:
+    case HostStagingState::kLeft:
       return words().over.load(std::memory_order_acquire) >= use;
-    case CrossingStage::kAbandoned:
+    case HostStagingState::kAbandoned:
       return words().ready.load(std::memory_order_acquire) >= use;
   }
   return false;
 }
 
 // The smallest that is large enough, but none that most of would lie idle.
-CrossingSlot* CrossingPool::find(uint64_t bytes) {
+HostStagingSlot* HostStagingPool::find(uint64_t bytes) {
   constexpr uint64_t kMostWaste = 8;
-  CrossingSlot* best = nullptr;
+  HostStagingSlot* best = nullptr;
   for (const auto& slot : slots_) {
     const uint64_t room = slot->memory.bytes();
     if (slot->taken || room < bytes || room > kMostWaste * bytes) continue;
@@ -55,34 +55,33 @@ CrossingSlot* CrossingPool::find(uint64_t bytes) {
   return best;
 }
 
-Result<CrossingSlot*> CrossingPool::take(uint64_t bytes) {
-  const uint64_t room = std::bit_ceil(std::max(bytes + sizeof(CrossingWords), kLeastSlotBytes));
+Result<HostStagingSlot*> HostStagingPool::take(uint64_t bytes) {
+  const uint64_t room = std::bit_ceil(std::max(bytes + sizeof(HostStagingWords), kLeastSlotBytes));
   const std::lock_guard lock(mutex_);
-  CrossingSlot* slot = find(room);
+  HostStagingSlot* slot = find(room);
   if (slot == nullptr) {
     Result<drivers::cuda::PinnedMemory> memory = drivers::cuda::PinnedMemory::allocate(cuda_, room);
     if (!memory.ok()) return memory.status();
-    slots_.push_back(std::make_unique<CrossingSlot>(std::move(memory).value()));
+    slots_.push_back(std::make_unique<HostStagingSlot>(std::move(memory).value()));
     slot = slots_.back().get();
   }
   slot->taken = true;
   ++slot->use;
-  slot->stage.store(CrossingStage::kNew, std::memory_order_release);
+  slot->stage.store(HostStagingState::kNew, std::memory_order_release);
   return slot;
 }
 
-void CrossingPool::give_back(CrossingSlot* slot) {
+void HostStagingPool::give_back(HostStagingSlot* slot) {
   const std::lock_guard lock(mutex_);
   slot->taken = false;
 }
 
-Result<std::unique_ptr<CrossingCopies>> CrossingCopies::create(CrossingPool& pool,
-                                                               const exec::DevicePieces& input,
-                                                               const exec::DevicePieces& output) {
-  const uint64_t head = aligned(sizeof(CrossingWords));
-  Result<CrossingSlot*> slot = pool.take(head + aligned(input.bytes) + aligned(output.bytes));
+Result<std::unique_ptr<HostStagingCopies>> HostStagingCopies::create(
+    HostStagingPool& pool, const exec::DevicePieces& input, const exec::DevicePieces& output) {
+  const uint64_t head = aligned(sizeof(HostStagingWords));
+  Result<HostStagingSlot*> slot = pool.take(head + aligned(input.bytes) + aligned(output.bytes));
   if (!slot.ok()) return slot.status();
-  std::unique_ptr<CrossingCopies> made(new CrossingCopies(pool, slot.value()));
+  std::unique_ptr<HostStagingCopies> made(new HostStagingCopies(pool, slot.value()));
   auto* const memory = static_cast<std::byte*>(slot.value()->memory.data());
   made->input_ = memory + head;
   made->output_ = made->input_ + aligned(input.bytes);
@@ -97,55 +96,57 @@ Result<std::unique_ptr<CrossingCopies>> CrossingCopies::create(CrossingPool& poo
   return made;
 }
 
-Result<std::shared_ptr<exec::Crossing>> CudaCrossing::create(CrossingPool& pool,
-                                                             StreamInContext where,
-                                                             const exec::DevicePieces& input,
-                                                             const exec::DevicePieces& output) {
-  Result<std::unique_ptr<CrossingCopies>> copies = CrossingCopies::create(pool, input, output);
+Result<std::shared_ptr<exec::HostStaging>> CudaHostStaging::create(
+    HostStagingPool& pool, StreamInContext where, const exec::DevicePieces& input,
+    const exec::DevicePieces& output) {
+  Result<std::unique_ptr<HostStagingCopies>> copies =
+      HostStagingCopies::create(pool, input, output);
   if (!copies.ok()) return copies.status();
-  return std::shared_ptr<exec::Crossing>(new CudaCrossing(std::move(copies).value(), where));
+  return std::shared_ptr<exec::HostStaging>(new CudaHostStaging(std::move(copies).value(), where));
 }
 
-CudaCrossing::~CudaCrossing() {
+CudaHostStaging::~CudaHostStaging() {
   abandon();
   release();  // nothing waits for what is not there any more
 }
 
-bool CudaCrossing::is_open() const {
+bool CudaHostStaging::is_open() const {
   return slot_->words().ready.load(std::memory_order_acquire) >= slot_->use;
 }
 
-void CudaCrossing::release() { slot_->words().done.store(slot_->use, std::memory_order_release); }
-
-bool CudaCrossing::is_over() const { return slot_->is_over(); }
-
-void CudaCrossing::abandon() {
-  CrossingStage entered = CrossingStage::kEntered;
-  slot_->stage.compare_exchange_strong(entered, CrossingStage::kAbandoned);
+void CudaHostStaging::release() {
+  slot_->words().done.store(slot_->use, std::memory_order_release);
 }
 
-Status CudaCrossing::enter() {
+bool CudaHostStaging::is_over() const { return slot_->is_over(); }
+
+void CudaHostStaging::abandon() {
+  HostStagingState entered = HostStagingState::kEntered;
+  slot_->stage.compare_exchange_strong(entered, HostStagingState::kAbandoned);
+}
+
+Status CudaHostStaging::enter() {
   const drivers::cuda::ContextScope scope(cuda_, where_.context);
   if (!scope.status().ok()) return scope.status();
   if (Status status = copies_->copy_in(where_.stream); !status.ok()) return status;
   drivers::cuda::MemoryOps words;
   words.write_64(address_of(&slot_->words().ready), slot_->use);
   Status status = words.submit(cuda_, where_.stream);
-  if (status.ok()) slot_->stage.store(CrossingStage::kEntered, std::memory_order_release);
+  if (status.ok()) slot_->stage.store(HostStagingState::kEntered, std::memory_order_release);
   return status;
 }
 
-Status CudaCrossing::leave() {
+Status CudaHostStaging::leave() {
   Status status = put_leave();
   if (!status.ok()) {
     abandon();
   } else {
-    slot_->stage.store(CrossingStage::kLeft, std::memory_order_release);
+    slot_->stage.store(HostStagingState::kLeft, std::memory_order_release);
   }
   return status;
 }
 
-Status CudaCrossing::put_leave() {
+Status CudaHostStaging::put_leave() {
   const drivers::cuda::ContextScope scope(cuda_, where_.context);
   if (!scope.status().ok()) return scope.status();
   drivers::cuda::MemoryOps words;

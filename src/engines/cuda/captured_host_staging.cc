@@ -1,4 +1,4 @@
-#include "src/engines/cuda/captured_crossing.h"
+#include "src/engines/cuda/captured_host_staging.h"
 
 #include <atomic>
 
@@ -8,9 +8,9 @@
 namespace tutti::engines::cuda {
 
 /// One run of the call. It lets the stream go on once, whoever asks.
-class CapturedCrossing::Run final : public exec::Fence {
+class CapturedHostStaging::Run final : public exec::Fence {
  public:
-  explicit Run(std::shared_ptr<CapturedCrossing> of) : of_(std::move(of)) {}
+  explicit Run(std::shared_ptr<CapturedHostStaging> of) : of_(std::move(of)) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   ~Run() override { release(); }
@@ -23,29 +23,29 @@ class CapturedCrossing::Run final : public exec::Fence {
   bool is_over() const override { return true; }
 
  private:
-  const std::shared_ptr<CapturedCrossing> of_;
+  const std::shared_ptr<CapturedHostStaging> of_;
   std::atomic<bool> released_{false};
 };
 
-CapturedCrossing::CapturedCrossing(std::unique_ptr<CrossingCopies> copies, StreamInContext where,
-                                   std::function<void()> arrived)
+CapturedHostStaging::CapturedHostStaging(std::unique_ptr<HostStagingCopies> copies,
+                                         StreamInContext where, std::function<void()> arrived)
     : copies_(std::move(copies)), where_(where), arrived_(std::move(arrived)) {
   copies_->words().done.store(0, std::memory_order_release);
 }
 
-std::shared_ptr<exec::Fence> CapturedCrossing::fence() {
+std::shared_ptr<exec::Fence> CapturedHostStaging::fence() {
   return std::make_shared<Run>(shared_from_this());
 }
 
-Status CapturedCrossing::enter() {
+Status CapturedHostStaging::enter() {
   const drivers::cuda::ContextScope scope(copies_->cuda(), where_.context);
   if (!scope.status().ok()) return scope.status();
   if (Status status = copies_->copy_in(where_.stream); !status.ok()) return status;
-  const auto arrive = [](void* data) { static_cast<CapturedCrossing*>(data)->arrived_(); };
+  const auto arrive = [](void* data) { static_cast<CapturedHostStaging*>(data)->arrived_(); };
   return drivers::cuda::call_on_host(copies_->cuda(), where_.stream, arrive, this);
 }
 
-Status CapturedCrossing::leave() {
+Status CapturedHostStaging::leave() {
   const drivers::cuda::ContextScope scope(copies_->cuda(), where_.context);
   if (!scope.status().ok()) return scope.status();
   const auto done = reinterpret_cast<drivers::cuda::CUdeviceptr>(&copies_->words().done);
