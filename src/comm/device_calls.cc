@@ -98,7 +98,7 @@ std::string not_by_streams(const Status& why, EngineWish asked) {
   return "on device memory: " + begin + std::string(why.message());
 }
 
-void read_directly(exec::StreamedCall& call, const DirectCall& direct) {
+void read_registered(exec::StreamedCall& call, const RegisteredCall& direct) {
   call.inputs = direct.inputs;
   call.outputs = direct.outputs;
   call.first_copied = direct.first_copied;
@@ -307,8 +307,8 @@ Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_pla
 }
 
 // A graph keeps what it names, and a registration may end before.
-Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_place,
-                                            bool is_captured) const {
+Result<RegisteredCall> DeviceCalls::find_registered(const Request& request, bool in_place,
+                                                    bool is_captured) const {
   if (is_captured) return Status::unsupported("calls in graphs are staged");
   return places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
 }
@@ -317,8 +317,9 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
                                                 const exec::StreamPlace& where) {
   const EngineWish engine = plans_->options_of(request.extras).engine;
   const bool fused = kernels_->unsupported_reason(request, wish_for(engine)).ok();
-  const Result<DirectCall> direct = fused ? Result<DirectCall>(Status::unsupported("one kernel"))
-                                          : find_direct(request, in_place, where.capture != 0);
+  const Result<RegisteredCall> direct =
+      fused ? Result<RegisteredCall>(Status::unsupported("one kernel"))
+            : find_registered(request, in_place, where.capture != 0);
   const Result<const Prepared*> prepared =
       fused         ? kernels_->prepare(request, in_place)
       : direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
@@ -339,7 +340,7 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
   streamed.label = ready.label;
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
   if (direct.ok()) {
-    read_directly(streamed, direct.value());
+    read_registered(streamed, direct.value());
     calls_->tell_direct(request.collective);
   }
   return streamed;
@@ -440,7 +441,7 @@ std::string DeviceCalls::explain_kernel(const Request& request, bool in_place) {
 std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
   const std::string staged = "; in registered memory staged as well, since ";
   if (!rank_->rings().empty()) return staged + "not all devices reach each other's memory";
-  const Result<DirectCall> direct =
+  const Result<RegisteredCall> direct =
       DevicePlaces::shape_of(request, in_place, plans_->ranks(), frame_bytes_ + 1);
   if (!direct.ok()) return staged + std::string(direct.status().message());
   const Result<const Prepared*> prepared =

@@ -103,7 +103,8 @@ class DeviceCalls {
   EngineWish wish_for(EngineWish asked) const { return asked == EngineWish::kAuto ? wish_ : asked; }
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
-  Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
+  Result<RegisteredCall> find_registered(const Request& request, bool in_place,
+                                         bool is_captured) const;
   std::string explain_kernel(const Request& request, bool in_place);
   std::string explain_direct(const Request& request, bool in_place);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);

@@ -86,8 +86,8 @@ Result<DevicePlaces::RegisteredPlace> DevicePlaces::place_of(const void* buffer,
   return Status::unsupported(std::string(name) + " is not in registered memory");
 }
 
-Result<DirectCall> DevicePlaces::shape_of(const Request& request, bool in_place, int ranks,
-                                          uint64_t least_bytes) {
+Result<RegisteredCall> DevicePlaces::shape_of(const Request& request, bool in_place, int ranks,
+                                              uint64_t least_bytes) {
   const ReadBuffer read = buffer_read_in(request.collective);
   if (ranks == 1) return Status::unsupported("there is no peer");
   if (read == ReadBuffer::kNothing || request.counts != nullptr) {
@@ -100,20 +100,20 @@ Result<DirectCall> DevicePlaces::shape_of(const Request& request, bool in_place,
     return Status::unsupported("less than " + std::to_string(least_bytes) +
                                " bytes are staged in one frame");
   }
-  DirectCall call;
+  RegisteredCall call;
   call.in_place = in_place || read == ReadBuffer::kOutput;
   if (request.collective == Collective::kAllReduce) call.mode = plan::Mode::kPull;
   return call;
 }
 
-Result<DirectCall> DevicePlaces::find(const Request& request, bool in_place, int rank, int ranks,
-                                      uint64_t least_bytes) const {
-  const Result<DirectCall> direct = shape_of(request, in_place, ranks, least_bytes);
+Result<RegisteredCall> DevicePlaces::find(const Request& request, bool in_place, int rank,
+                                          int ranks, uint64_t least_bytes) const {
+  const Result<RegisteredCall> direct = shape_of(request, in_place, ranks, least_bytes);
   if (!direct.ok()) return direct;
   if (!has_any_.load(std::memory_order_relaxed)) {
     return Status::unsupported("no device memory is registered");
   }
-  DirectCall call = direct.value();
+  RegisteredCall call = direct.value();
   const uint64_t bytes = bytes_read(request, ranks);
   const schedule::Shape shape = shape_of_buffers(request, ranks);
   const uint64_t out =

@@ -26,7 +26,7 @@
 namespace tutti::comm {
 
 /// How a direct call runs.
-struct DirectCall {
+struct RegisteredCall {
   plan::Mode mode = plan::Mode::kPullInputs;
   bool in_place = false;  // that its plan is made for
   exec::PeerBuffers inputs, outputs;
@@ -46,11 +46,11 @@ class DevicePlaces {
   /// False if there is none of this handle. Calls that are under way keep what they read.
   bool remove(uint64_t handle);
   /// How the request runs on this rank, if it is direct. `least_bytes`: shorter inputs are staged.
-  Result<DirectCall> find(const Request& request, bool in_place, int rank, int ranks,
-                          uint64_t least_bytes) const;
+  Result<RegisteredCall> find(const Request& request, bool in_place, int rank, int ranks,
+                              uint64_t least_bytes) const;
   /// The same of any registered buffers: what can be direct, apart from where they lie.
-  static Result<DirectCall> shape_of(const Request& request, bool in_place, int ranks,
-                                     uint64_t least_bytes);
+  static Result<RegisteredCall> shape_of(const Request& request, bool in_place, int ranks,
+                                         uint64_t least_bytes);
 
  private:
   struct Registered {
