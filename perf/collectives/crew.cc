@@ -30,9 +30,9 @@ constexpr std::chrono::milliseconds kPoll{10};
 constexpr int kPollsPerSecond = 100;
 
 /// How long to wait for the others when one rank has ended, or more.
-class Patience {
+class WaitLimit {
  public:
-  explicit Patience(const Grace& grace) : grace_(grace) {}
+  explicit WaitLimit(const Grace& grace) : grace_(grace) {}
 
   /// To be asked once in kPoll.
   bool is_over(bool failed) {
@@ -75,10 +75,10 @@ class Children {
   /// Waits for all; after the first not for ever.
   int wait_all() {
     while (running_ == shape_.processes) wait_one(0);
-    Patience patience(shape_.grace);
+    WaitLimit wait_limit(shape_.grace);
     while (running_ > 0) {
       if (wait_one(WNOHANG)) continue;
-      if (patience.is_over(result_ != kExitOk)) break;
+      if (wait_limit.is_over(result_ != kExitOk)) break;
       std::this_thread::sleep_for(kPoll);
     }
     kill_rest();
@@ -187,9 +187,9 @@ class Threads {
     }
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return running_ < shape_.threads; });
-    Patience patience(shape_.grace);
+    WaitLimit wait_limit(shape_.grace);
     while (!ended_.wait_for(lock, kPoll, [&] { return running_ == 0; })) {
-      if (patience.is_over(worst_ != kExitOk)) give_up();
+      if (wait_limit.is_over(worst_ != kExitOk)) give_up();
     }
     return worst_;
   }

@@ -34,7 +34,8 @@ Result<bootstrap::Interface> choose_interface(const Config& config,
 namespace {
 
 Result<std::unique_ptr<comm::Communicator>> make(Process& process, const CreateOptions& creation,
-                                                 const CommConfig& config, const Patience& patience,
+                                                 const CommConfig& config,
+                                                 const WaitLimit& wait_limit,
                                                  DescriptorRoom::Claim& claim) {
   const Config& environment = *process.env().config;
   comm::CommunicatorOptions options;
@@ -60,7 +61,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const CreateO
   membership.level_sources = registry::level_sources();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, creation.ranks);
-  membership.patience = patience;
+  membership.wait_limit = wait_limit;
   membership.exchange = creation.exchange;
   membership.inherited = creation.inherited;
   membership.make_room = [&claim](uint64_t descriptors) { claim.add(descriptors); };
@@ -98,12 +99,12 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const CreateO
 Result<std::unique_ptr<comm::Communicator>> make_with_room(Process& process,
                                                            const CreateOptions& creation,
                                                            const CommConfig& config,
-                                                           const Patience& patience) {
+                                                           const WaitLimit& wait_limit) {
   // Its own, and at the meeting place, which is mostly rank 0's process, one for each rank.
   constexpr uint64_t kOwn = 16;
   const auto meeting = creation.rank == 0 ? static_cast<uint64_t>(creation.ranks) : 0;
   DescriptorRoom::Claim claim(process.descriptors(), kOwn + meeting);
-  auto made = make(process, creation, config, patience, claim);
+  auto made = make(process, creation, config, wait_limit, claim);
   if (!made.ok()) return claim.explain(made.status());
   return made;
 }
@@ -121,16 +122,16 @@ Status check_size(const char* call, int ranks) {
 Result<std::unique_ptr<comm::Communicator>> create_communicator(Process& process,
                                                                 const CreateOptions& creation,
                                                                 const CommConfig& config,
-                                                                const Patience& patience) {
+                                                                const WaitLimit& wait_limit) {
   bool met = false;
   const auto attempted = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
     try {
       CreateOptions watched = creation;
-      watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
+      watched.exchange = [&](std::string_view card, const WaitLimit& meeting_patience) {
         met = true;
         return creation.exchange(card, meeting_patience);
       };
-      return make_with_room(process, watched, config, patience);
+      return make_with_room(process, watched, config, wait_limit);
     } catch (const std::exception& error) {
       return status_of(error);
     }
@@ -153,8 +154,9 @@ CreateOptions create_options_of(const Config& config, const std::vector<bootstra
   if (rank != 0 || !ids[0].rank_0_opens) {
     creation.decline = [ids, ranks, rank] { bootstrap::decline(std::span(ids), rank, ranks); };
   }
-  creation.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
-    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, patience}, card);
+  creation.exchange = [&config, ids, ranks, rank](std::string_view card,
+                                                  const WaitLimit& wait_limit) {
+    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, wait_limit}, card);
   };
   if (ids[0].rank_0_opens) {
     creation.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +

@@ -50,7 +50,7 @@ Result<bootstrap::Interface> choose_interface(const Config& config,
 Result<std::unique_ptr<comm::Communicator>> create_communicator(Process& process,
                                                                 const CreateOptions& creation,
                                                                 const CommConfig& config,
-                                                                const Patience& patience);
+                                                                const WaitLimit& wait_limit);
 
 /// A group that meets where the ids say, of which there is at least one. `config` lives as long as
 /// the process.

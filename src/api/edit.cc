@@ -42,10 +42,10 @@ struct Edit {
 };
 
 // Nothing of the parent may run any more.
-Status await_quiet(const Edit& edit, const Patience& patience) {
+Status await_quiet(const Edit& edit, const WaitLimit& wait_limit) {
   const Status quiet =
       quiesce(edit.call, edit.handle, edit.abort,
-              "revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT", patience);
+              "revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT", wait_limit);
   if (!quiet.ok() || !edit.needs_health) return quiet;
   return edit.parent->failure();
 }
@@ -60,14 +60,14 @@ struct EditAgreement {
 // Of meetings.
 constexpr int kOfHealthy = 0, kOfOthers = 1;
 
-Result<EditAgreement> meet(const Edit& edit, const Patience& patience) {
-  if (Status status = await_quiet(edit, patience); !status.ok()) return status;
+Result<EditAgreement> meet(const Edit& edit, const WaitLimit& wait_limit) {
+  if (Status status = await_quiet(edit, wait_limit); !status.ok()) return status;
   // Sockets that one goes there with, and a server's.
   constexpr uint64_t kOwn = 8;
   const bool serves = edit.members.front() == edit.roster->rank;
   const DescriptorRoom::Claim room(edit.process->descriptors(),
                                    kOwn + (serves ? edit.members.size() : 0));
-  comm::Meeting::MeetingPurpose purpose{edit.call, patience};
+  comm::Meeting::MeetingPurpose purpose{edit.call, wait_limit};
   // A rank whose communicator fails before it has come does not come; what it does then, to go on,
   // is not what others still wait for.
   purpose.meeting_number = edit.needs_health ? kOfHealthy : kOfOthers;
@@ -84,8 +84,8 @@ Result<EditAgreement> meet(const Edit& edit, const Patience& patience) {
 
 // Split and shrink: the cards travel in the second exchange of the meeting, everybody's to
 // everybody.
-Child divide(const Edit& edit, const Patience& patience) {
-  Result<EditAgreement> agreed = meet(edit, patience);
+Child divide(const Edit& edit, const WaitLimit& wait_limit) {
+  Result<EditAgreement> agreed = meet(edit, wait_limit);
   if (!agreed.ok()) return agreed.status();
   const auto& [meeting, proposals] = agreed.value();
   const int color = edit.proposal.color;
@@ -108,7 +108,7 @@ Child divide(const Edit& edit, const Patience& patience) {
   creation.communicator = identity.communicator();
   creation.places = {edit.roster->places[static_cast<size_t>(edit.roster->rank)].address};
   creation.exchange = [meeting, chosen](std::string_view card,
-                                        const Patience&) -> Result<std::vector<std::string>> {
+                                        const WaitLimit&) -> Result<std::vector<std::string>> {
     auto all = meeting->exchange(card);
     if (!all.ok()) return all.status();
     std::vector<std::string> cards;
@@ -117,7 +117,7 @@ Child divide(const Edit& edit, const Patience& patience) {
   };
   creation.decline = [meeting] { meeting->decline(); };
   if (edit.parent->model().is_known) creation.inherited = edit.parent->model().model;
-  return create_communicator(*edit.process, creation, edit.config, patience);
+  return create_communicator(*edit.process, creation, edit.config, wait_limit);
 }
 
 // The id's key is the new group's, and the meeting hides nothing from who listens on the wire.
@@ -145,15 +145,15 @@ Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
   return decode_id({reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
 }
 
-Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const Patience& patience) {
-  const Result<EditAgreement> agreed = meet(edit, patience);
+Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const WaitLimit& wait_limit) {
+  const Result<EditAgreement> agreed = meet(edit, wait_limit);
   if (!agreed.ok()) return agreed.status();
   return id_for_all(edit, agreed.value().proposals);
 }
 
 // An old rank that has failed does not come to where the new ones wait. One that is done may end
 // the parent while the last answers are on their way: they have the time to arrive.
-Patience::Sense lasting_failure(comm::Communicator* parent) {
+WaitLimit::Sense lasting_failure(comm::Communicator* parent) {
   constexpr uint64_t kArrivalNs = 2 * kNanosecondsPerSecond;
   return [parent, since_ns = uint64_t{0}]() mutable {
     Status failure = parent->failure_of_any();
@@ -162,8 +162,8 @@ Patience::Sense lasting_failure(comm::Communicator* parent) {
   };
 }
 
-Child grow(const Edit& edit, const Patience& patience) {
-  const Result<bootstrap::UniqueId> id = agree_on_id(edit, patience);
+Child grow(const Edit& edit, const WaitLimit& wait_limit) {
+  const Result<bootstrap::UniqueId> id = agree_on_id(edit, wait_limit);
   if (!id.ok()) {
     // The new ranks wait for this one where the id says.
     if (edit.id) bootstrap::decline({&*edit.id, 1}, edit.roster->rank, edit.ranks);
@@ -173,10 +173,10 @@ Child grow(const Edit& edit, const Patience& patience) {
   CreateOptions creation =
       create_options_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
   creation.member_number = edit.parent->membership().member().number;
-  const Patience sensible = patience.as_long_as(lasting_failure(edit.parent));
+  const WaitLimit sensible = wait_limit.as_long_as(lasting_failure(edit.parent));
   Child made = create_communicator(*edit.process, creation, edit.config, sensible);
   // The new ranks know nothing of the old ones.
-  if (!made.ok() && sensible.senseless()) attempt(creation.decline);
+  if (!made.ok() && sensible.has_lost_purpose()) attempt(creation.decline);
   return made;
 }
 
@@ -217,7 +217,7 @@ Result<Edit> begin_edit(const EditCall& call) {
 }
 
 tuttiResult_t start(const EditCall& call, const Edit& edit,
-                    Child (*make)(const Edit&, const Patience&), UseGuard use) {
+                    Child (*make)(const Edit&, const WaitLimit&), UseGuard use) {
   const ThreadInCall inside;
   CommState was = call.comm->state.load(std::memory_order_acquire);
   const bool usable =
@@ -230,9 +230,9 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
   pending.parent = call.comm;
   pending.parent_was = was;
   const Status ready = caught_status([&] {
-    Initializer initializer = told(call.name, edit.config, [edit, make](const Patience& patience) {
-      return make(edit, patience);
-    });
+    Initializer initializer =
+        told(call.name, edit.config,
+             [edit, make](const WaitLimit& wait_limit) { return make(edit, wait_limit); });
     if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
       pending.make = std::move(initializer);
       return Status();

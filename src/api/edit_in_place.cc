@@ -79,9 +79,9 @@ void count_changes(const comm::LinkChanges& changes, tuttiEditReport_t& report) 
 /// All attempts of one edit.
 class EditAttempts {
  public:
-  EditAttempts(const EditInPlace& edit, const Patience& patience)
+  EditAttempts(const EditInPlace& edit, const WaitLimit& wait_limit)
       : edit_(edit),
-        patience_(patience),
+        wait_limit_(wait_limit),
         before_(edit.handle->communicator->standing().members()),
         kept_out_(*edit.handle->communicator, edit.kills_removed) {}
 
@@ -97,7 +97,7 @@ class EditAttempts {
     if (!wish.ok()) return named(wish.status());
     if (Status status = parent.check_editable(); !status.ok()) return named(status);
     Status quiet = quiesce(kEdit, edit_.handle, edit_.abort,
-                           "revoke the communicator, or set `abort` of the edit", patience_);
+                           "revoke the communicator, or set `abort` of the edit", wait_limit_);
     if (!quiet.ok()) return quiet;
     Status apart = keep_apart(wish.value().leave);
     if (!apart.ok()) return named(apart);
@@ -114,11 +114,11 @@ class EditAttempts {
   /// Those that leave come to this rank's memory no more, and what this rank has put to the others'
   /// is there.
   Status keep_apart(const std::vector<MemberId>& leaving) {
-    if (Status status = kept_out_.keep_out(leaving, patience_); !status.ok()) return status;
+    if (Status status = kept_out_.keep_out(leaving, wait_limit_); !status.ok()) return status;
     comm::Communicator& parent = *edit_.handle->communicator;
     std::set<int> without;
     for (const MemberId& member : leaving) without.insert(parent.membership().rank_of(member));
-    return parent.memory().flush(without, patience_.deadline_ns());
+    return parent.memory().flush(without, wait_limit_.deadline_ns());
   }
 
   /// A member that most others have found dead may live on this host, if they are elsewhere.
@@ -129,7 +129,7 @@ class EditAttempts {
     for (const MemberId& member : before_) {
       if (!view.holds(member)) removed.push_back(member);
     }
-    return kept_out_.keep_out(removed, patience_);
+    return kept_out_.keep_out(removed, wait_limit_);
   }
 
   /// An epoch that could not be built is followed by the next one where that is what the edit says.
@@ -137,13 +137,13 @@ class EditAttempts {
     const bool goes_on = wish.who == consensus::Wish::Leave::kDead && wish.join == 0;
     const uint32_t began_at = history_->epoch();
     for (;;) {
-      Status status = session.agree(wish, patience_);
+      Status status = session.agree(wish, wait_limit_);
       if (!status.ok()) return history_->epoch() == began_at ? named(status) : strand(status);
       story_.report.agree_ns += story_.lap();
       tell_agreed();
       status = build_and_move(session);
       if (status.ok()) return status;
-      if (!goes_on || patience_.over()) return strand(status);
+      if (!goes_on || wait_limit_.over()) return strand(status);
       log().info("{}: {}; the members agree anew", kEdit, status.message());
     }
   }
@@ -159,7 +159,7 @@ class EditAttempts {
     // A newcomer has no model of this group, and all ranks must choose by the same one.
     const bool has_newcomers = !history_->view().newcomers.empty();
     if (parent.model().is_known && !has_newcomers) pending.inherited = parent.model().model;
-    Result<EpochMade> made = build_epoch(pending, patience_);
+    Result<EpochMade> made = build_epoch(pending, wait_limit_);
     story_.report.build_ns += story_.lap();
     if (!made.ok()) return made.status();
     comm::Communicator& next = *made.value().communicator;
@@ -222,7 +222,7 @@ class EditAttempts {
   Logger& log() const { return *edit_.process->env().log; }
 
   const EditInPlace& edit_;
-  const Patience& patience_;
+  const WaitLimit& wait_limit_;
   const std::vector<MemberId> before_;
   comm::RemovedMembers kept_out_;
   std::shared_ptr<comm::GroupHistory> history_;
@@ -296,8 +296,9 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
   pending.revives_parent = true;
   pending.blocking = comm->config.blocking;
   const Status prepared = caught_status([&] {
-    pending.make = [edit](const Patience& patience) -> Result<std::unique_ptr<comm::Communicator>> {
-      const Patience limited = patience.at_most(edit.timeout_ns);
+    pending.make =
+        [edit](const WaitLimit& wait_limit) -> Result<std::unique_ptr<comm::Communicator>> {
+      const WaitLimit limited = wait_limit.at_most(edit.timeout_ns);
       Status status = EditAttempts(edit, limited).run();
       if (!status.ok()) return status;
       return std::unique_ptr<comm::Communicator>();

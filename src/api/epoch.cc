@@ -32,8 +32,8 @@ CreateOptions create_options_of_epoch(const EpochMaking& pending, std::vector<st
       before == nullptr ? comm::MemoryTable::list_of_newcomer() : before->list();
   creation.exchange = [&session = pending.session, &lists, own](
                           std::string_view card,
-                          const Patience& patience) -> Result<std::vector<std::string>> {
-    const auto texts = session.exchange(comm::write_epoch_card(card, own), patience);
+                          const WaitLimit& wait_limit) -> Result<std::vector<std::string>> {
+    const auto texts = session.exchange(comm::write_epoch_card(card, own), wait_limit);
     if (!texts.ok()) return texts.status();
     Result<comm::EpochCards> read = comm::read_epoch_cards(texts.value());
     if (!read.ok()) return read.status();
@@ -46,15 +46,15 @@ CreateOptions create_options_of_epoch(const EpochMaking& pending, std::vector<st
 }  // namespace
 
 // Memory comes last: all members have the cards then, and the first one is free to wait for them.
-Result<EpochMade> build_epoch(const EpochMaking& pending, const Patience& patience) {
+Result<EpochMade> build_epoch(const EpochMaking& pending, const WaitLimit& wait_limit) {
   comm::EditSession& session = pending.session;
   std::vector<std::string> lists;
   const CreateOptions creation = create_options_of_epoch(pending, lists);
-  const Patience sensible = patience.as_long_as([&session] { return session.check_building(); });
+  const WaitLimit sensible = wait_limit.as_long_as([&session] { return session.check_building(); });
   auto made = create_communicator(pending.process, creation, pending.config, sensible);
-  Status status = made.ok() ? session.finish(patience) : made.status();
+  Status status = made.ok() ? session.finish(wait_limit) : made.status();
   if (status.ok()) {
-    auto kept = made.value()->take_over(pending.memory, lists, patience);
+    auto kept = made.value()->take_over(pending.memory, lists, wait_limit);
     if (kept.ok()) {
       pending.history->set_built();
       return EpochMade{std::move(made).value(), std::move(kept).value()};

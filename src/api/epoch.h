@@ -30,6 +30,6 @@ struct EpochMade {
   comm::KeptMemory kept;
 };
 
-Result<EpochMade> build_epoch(const EpochMaking& pending, const Patience& patience);
+Result<EpochMade> build_epoch(const EpochMaking& pending, const WaitLimit& wait_limit);
 
 }  // namespace tutti::api

@@ -81,9 +81,9 @@ void tell_start(const Config& config, Logger& log) {
 }
 
 Initializer told(const char* call, const CommConfig& config, Initializer make) {
-  return [call, name = name_of(config), make = std::move(make)](const Patience& patience) {
+  return [call, name = name_of(config), make = std::move(make)](const WaitLimit& wait_limit) {
     const uint64_t began_ns = monotonic_ns();
-    Result<std::unique_ptr<comm::Communicator>> made = make(patience);
+    Result<std::unique_ptr<comm::Communicator>> made = make(wait_limit);
     attempt([&] {
       if (made.ok()) {
         tell_made(call, name, made.value().get(), monotonic_ns() - began_ns);

@@ -20,8 +20,8 @@
 #include "src/api/departure.h"
 #include "src/api/in_flight_calls.h"
 #include "src/api/scaled_sums.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/comm/communicator.h"
 #include "src/operation/engine.h"
 

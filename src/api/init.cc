@@ -27,7 +27,7 @@ Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   const auto place = parse_place(config.id);
   const Result<bootstrap::UniqueId> made =
       place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id(),
-                                             process.value()->patience(nullptr))
+                                             process.value()->wait_limit(nullptr))
                           : bootstrap::create_unique_id(config, process_environment());
   if (!made.ok()) return made.status();
   *id = encode_id(made.value());
@@ -48,7 +48,7 @@ Status get_public_id(tuttiUniqueId* id) {
   const auto place = parse_place(config.id);
   Result<bootstrap::UniqueId> made =
       place ? bootstrap::id_at(*place, config, process.value()->next_id(),
-                               process.value()->patience(nullptr))
+                               process.value()->wait_limit(nullptr))
             : bootstrap::create_unique_id(config, process_environment(), &*config.key);
   if (!made.ok()) return made.status();
   if (place) made.value().make_public(*config.key);
@@ -99,8 +99,8 @@ Result<PendingInit> plan_rank(const RankCall& call, std::span<const tuttiUniqueI
       create_options_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
   tell_origin(*process.value(), creation, ids.value().front().keyless);
   Initializer initializer = [at = process.value(), config = config.value(),
-                             creation](const Patience& patience) {
-    return create_communicator(*at, creation, config, patience);
+                             creation](const WaitLimit& wait_limit) {
+    return create_communicator(*at, creation, config, wait_limit);
   };
   Result<PendingInit> pending =
       plan_init(call.comm, config.value(), told(call.name, config.value(), std::move(initializer)));

@@ -50,7 +50,7 @@ struct NewcomerCall {
 };
 
 /// Until the members let this newcomer in. Each turn begins with the view that they have then.
-Result<EpochMade> join_group(const NewcomerCall& call, const Patience& patience) {
+Result<EpochMade> join_group(const NewcomerCall& call, const WaitLimit& wait_limit) {
   Process& process = *call.process;
   const bootstrap::UniqueId& id = call.id;
   auto listener = listen_as_newcomer(process, id);
@@ -58,10 +58,10 @@ Result<EpochMade> join_group(const NewcomerCall& call, const Patience& patience)
   const bootstrap::GroupKey door{id.communicator(), id.key};
   const MemberId self{process.id(),
                       static_cast<uint32_t>(bootstrap::kMaxRanks + process.next_id())};
-  patience.waits_for("a newcomer waits for the members to let it in");
+  wait_limit.waits_for("a newcomer waits for the members to let it in");
   for (;;) {
     const Result<std::string> words =
-        bootstrap::ask_as_guest(id.addresses, id.group_port, door, patience);
+        bootstrap::ask_as_guest(id.addresses, id.group_port, door, wait_limit);
     if (!words.ok()) return words.status();
     Result<comm::GroupWelcome> welcome = comm::GroupWelcome::open(id.key, words.value());
     if (!welcome.ok()) return welcome.status();
@@ -70,19 +70,19 @@ Result<EpochMade> join_group(const NewcomerCall& call, const Patience& patience)
         self, told.first, listener.value(), std::move(told.view), std::move(told.places));
     auto session = comm::EditSession::open(*history, [](const MemberId&) { return false; });
     if (!session.ok()) return session.status();
-    const Result<bool> joined = session.value()->join(patience);
+    const Result<bool> joined = session.value()->join(wait_limit);
     if (!joined.ok()) return joined.status();
     if (!joined.value()) continue;
     EpochMaking pending{process, call.config, history, *session.value(), {}, nullptr, {}};
     for (const NewcomerPart& part : call.parts) pending.memory.parts.push_back(part.memory);
-    return build_epoch(pending, patience);
+    return build_epoch(pending, wait_limit);
   }
 }
 
 // The windows are the group's in the order of their numbers; so many parts as there are get one.
 Result<std::unique_ptr<comm::Communicator>> join_with_parts(const NewcomerCall& call,
-                                                            const Patience& patience) {
-  Result<EpochMade> made = join_group(call, patience);
+                                                            const WaitLimit& wait_limit) {
+  Result<EpochMade> made = join_group(call, wait_limit);
   if (!made.ok()) return made.status();
   const std::vector<comm::Window*>& windows = made.value().kept.windows;
   for (size_t i = 0; i < std::min(windows.size(), call.parts.size()); ++i) {
@@ -148,8 +148,8 @@ tuttiResult_t join_in_place(const JoinArguments& given) {
   const Status parts = read_parts(given.name, given.parts, given.count, call);
   if (!parts.ok()) return report(nullptr, parts);
   const ThreadInCall inside;
-  Initializer initializer = [call](const Patience& patience) {
-    return join_with_parts(call, patience);
+  Initializer initializer = [call](const WaitLimit& wait_limit) {
+    return join_with_parts(call, wait_limit);
   };
   Result<PendingInit> pending =
       plan_init(out, config.value(), told(given.name, config.value(), std::move(initializer)));

@@ -31,19 +31,19 @@ struct LaunchedCall {
   std::shared_ptr<Turns::PlaceInLine> place;
 };
 
-Result<bootstrap::LaunchMeeting> meet(const LaunchedCall& call, const Patience& patience) {
+Result<bootstrap::LaunchMeeting> meet(const LaunchedCall& call, const WaitLimit& wait_limit) {
   const Config& environment = *call.process->env().config;
   const std::string earlier =
       "a launched communicator that was begun before this one is not made yet";
-  patience.waits_for(earlier);
-  if (!call.place->await(patience)) return patience.reason(earlier);
+  wait_limit.waits_for(earlier);
+  if (!call.place->await(wait_limit)) return wait_limit.reason(earlier);
   const bootstrap::Launches launches{call.process->launched().load(), call.place->number()};
-  return bootstrap::meet_launched(environment, call.variables, launches, patience);
+  return bootstrap::meet_launched(environment, call.variables, launches, wait_limit);
 }
 
 Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call,
-                                                           const Patience& patience) {
-  Result<bootstrap::LaunchMeeting> met = meet(call, patience);
+                                                           const WaitLimit& wait_limit) {
+  Result<bootstrap::LaunchMeeting> met = meet(call, wait_limit);
   if (!met.ok()) return met.status();
   bootstrap::LaunchMeeting meeting = std::move(met).value();
   CreateOptions creation = create_options_of(*call.process->env().config, {meeting.id},
@@ -51,17 +51,17 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   creation.origin = origin_of(meeting);
   tell_origin(*call.process, creation, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made =
-      create_communicator(*call.process, creation, call.config, patience);
+      create_communicator(*call.process, creation, call.config, wait_limit);
   Status status = made.ok() ? meeting.confirm() : made.status();
-  meeting.close(status.ok(), patience);
+  meeting.close(status.ok(), wait_limit);
   if (!status.ok()) return status;
   if (meeting.claim != nullptr) call.process->keep(std::move(meeting.claim));
   return made;
 }
 
 Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call,
-                                                          const Patience& patience) {
-  Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call, patience);
+                                                          const WaitLimit& wait_limit) {
+  Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call, wait_limit);
   if (made.ok()) ++call.process->launched();
   call.place->give_up();
   return made;
@@ -86,10 +86,9 @@ Result<PendingInit> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config
   const Result<Process*> process = Process::current();
   if (!process.ok()) return of_rank(who, process.status());
   Process* at = process.value();
-  Initializer initializer = [call = LaunchedCall{at, read.value(), std::move(variables),
-                                                 at->launches().take()}](const Patience& patience) {
-    return make_launched(call, patience);
-  };
+  Initializer initializer =
+      [call = LaunchedCall{at, read.value(), std::move(variables), at->launches().take()}](
+          const WaitLimit& wait_limit) { return make_launched(call, wait_limit); };
   Result<PendingInit> pending =
       plan_init(comm, read.value(), told(kName, read.value(), std::move(initializer)));
   if (pending.ok()) pending.value().who = who;

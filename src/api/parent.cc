@@ -20,7 +20,7 @@ Status check_parent(const ParentCall& call) {
 }
 
 Status quiesce(const char* call, tuttiComm* handle, bool abort, const std::string& way_out,
-               const Patience& patience) {
+               const WaitLimit& wait_limit) {
   comm::Communicator& parent = *handle->communicator;
   const std::string rank = "rank " + std::to_string(parent.rank());
   if (abort) {
@@ -29,8 +29,8 @@ Status quiesce(const char* call, tuttiComm* handle, bool abort, const std::strin
   }
   const std::string in_flight =
       std::string(call) + ": operations of " + rank + " are still in flight";
-  patience.waits_for(in_flight);
-  if (!wait_for_use(handle, patience)) return patience.reason(in_flight + "; " + way_out);
+  wait_limit.waits_for(in_flight);
+  if (!wait_for_use(handle, wait_limit)) return wait_limit.reason(in_flight + "; " + way_out);
   if (abort || !parent.failure().ok()) parent.give_up();
   return {};
 }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/api/handle.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::api {
 
@@ -27,6 +27,6 @@ bool is_revoked(const tuttiComm& comm);
 /// failed gives up, so that no other rank waits for this one; that is no error. `way_out`: of who
 /// waits for too long.
 Status quiesce(const char* call, tuttiComm* handle, bool abort, const std::string& way_out,
-               const Patience& patience);
+               const WaitLimit& wait_limit);
 
 }  // namespace tutti::api

@@ -40,18 +40,18 @@ void forget_cancellation(tuttiComm* handle) {
   handle->cancellation = nullptr;
 }
 
-Result<Patience> patience_for(const PendingInit& pending) {
+Result<WaitLimit> wait_limit_for(const PendingInit& pending) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  return process.value()->patience(pending.cancellation);
+  return process.value()->wait_limit(pending.cancellation);
 }
 
 Result<std::unique_ptr<comm::Communicator>> run_initializer(const PendingInit& pending) {
   try {
-    const Result<Patience> patience = patience_for(pending);
-    if (!patience.ok()) return patience.status();
+    const Result<WaitLimit> wait_limit = wait_limit_for(pending);
+    if (!wait_limit.ok()) return wait_limit.status();
     const std::shared_ptr<const void> here = device().enter(pending.device);
-    return pending.make(patience.value());
+    return pending.make(wait_limit.value());
   } catch (const std::exception& error) {
     return status_of(error);
   }
@@ -329,7 +329,7 @@ bool join_worker(tuttiComm* handle, CommState settled) {
   return true;
 }
 
-bool wait_for_use(tuttiComm* handle, const Patience& patience) {
+bool wait_for_use(tuttiComm* handle, const WaitLimit& wait_limit) {
   const comm::Communicator* communicator = handle->communicator.get();
   Backoff backoff(100);
   bool interrupted = false;
@@ -340,8 +340,8 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
       handle->communicator->failures().abort();
       interrupted = true;
     }
-    patience.tell_if_due();
-    if (patience.over()) return false;
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) return false;
     backoff.pause();
   }
   return true;

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "src/api/handle.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::api {
 
-using Initializer = std::function<Result<std::unique_ptr<comm::Communicator>>(const Patience&)>;
+using Initializer = std::function<Result<std::unique_ptr<comm::Communicator>>(const WaitLimit&)>;
 
 struct PendingInit {
   Initializer make;             // null in a good result: no communicator
@@ -60,9 +60,9 @@ void join_worker(tuttiComm* handle);
 /// worker at any time, which is not waited for: then false.
 bool join_worker(tuttiComm* handle, CommState settled);
 /// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
-/// the patience is over before. An abort may come while a destroy, a finalize or an edit waits
+/// the wait limit is over before. An abort may come while a destroy, a finalize or an edit waits
 /// here, and then what it waits for ends soon.
-bool wait_for_use(tuttiComm* handle, const Patience& patience);
+bool wait_for_use(tuttiComm* handle, const WaitLimit& wait_limit);
 /// The handle is to be ended by an abort, and what is being made of it or from it ends now: with an
 /// error, here and on the other ranks. From any thread.
 void order_abort(tuttiComm* handle);

@@ -182,13 +182,13 @@ void Process::free_stream(HostStream* stream) {
   delete stream;
 }
 
-Patience Process::patience(std::shared_ptr<Cancellation> cancellation) const {
+WaitLimit Process::wait_limit(std::shared_ptr<Cancellation> cancellation) const {
   const auto tell = [log = env_.log](const std::string& what, uint64_t waited_ns) {
     log->warning("a communicator has been in the making for {} s, and goes on: {}",
                  waited_ns / kNanosecondsPerSecond, what);
   };
-  return Patience(deadline_after(config_.init_timeout_ns), std::move(cancellation), config_.slow_ns,
-                  tell);
+  return WaitLimit(deadline_after(config_.init_timeout_ns), std::move(cancellation),
+                   config_.slow_ns, tell);
 }
 
 void Process::disinherit() {

@@ -19,8 +19,8 @@
 #include "src/api/handle.h"
 #include "src/base/descriptors.h"
 #include "src/base/env.h"
-#include "src/base/patience.h"
 #include "src/base/turns.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/watch.h"
 #include "src/exec/device_memory.h"
@@ -39,7 +39,7 @@ class Process {
   const Env& env() const { return env_; }
   /// Of who makes a communicator or an id: until TUTTI_INIT_TIMEOUT, and not in silence. Without a
   /// cancellation nobody ends it.
-  Patience patience(std::shared_ptr<Cancellation> cancellation) const;
+  WaitLimit wait_limit(std::shared_ptr<Cancellation> cancellation) const;
   const ProcessId& id() const { return id_; }
   bootstrap::Watch& watch() { return *watch_; }
   DescriptorRoom& descriptors() { return *descriptors_; }

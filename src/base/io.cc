@@ -14,7 +14,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/descriptors.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti {
 namespace {
@@ -25,8 +25,8 @@ bool hung_up(int error) { return error == ECONNRESET || error == EPIPE; }
 
 Status closed_by_peer() { return Status::remote_error("the peer closed the connection"); }
 
-Status late(const Patience& patience, const char* what) {
-  return patience.reason(std::string("the deadline passed while ") + what);
+Status late(const WaitLimit& wait_limit, const char* what) {
+  return wait_limit.reason(std::string("the deadline passed while ") + what);
 }
 
 }  // namespace
@@ -92,22 +92,22 @@ int poll_timeout_ms(uint64_t deadline_ns) {
   return static_cast<int>(std::min(left_ms, kLongestMs));
 }
 
-bool wait_ready(int fd, short events, const Patience& patience) {
+bool wait_ready(int fd, short events, const WaitLimit& wait_limit) {
   for (;;) {
-    pollfd entries[] = {{fd, events, 0}, {patience.cancellation_fd(), POLLIN, 0}};
+    pollfd entries[] = {{fd, events, 0}, {wait_limit.cancellation_fd(), POLLIN, 0}};
     const uint64_t wake_ns =
-        std::min({patience.deadline_ns(), patience.tells_at_ns(), patience.asks_at_ns()});
+        std::min({wait_limit.deadline_ns(), wait_limit.tells_at_ns(), wait_limit.asks_at_ns()});
     poll(entries, std::size(entries), poll_timeout_ms(wake_ns));
     if (entries[1].revents != 0) return false;
     if (entries[0].revents != 0) return true;
-    patience.tell_if_due();
-    patience.ask_if_due();
-    // Input that came while the patience was asked counts.
-    if (patience.over()) return !patience.cancelled() && poll(entries, 1, 0) > 0;
+    wait_limit.tell_if_due();
+    wait_limit.ask_if_due();
+    // Input that came while the wait limit was asked counts.
+    if (wait_limit.over()) return !wait_limit.cancelled() && poll(entries, 1, 0) > 0;
   }
 }
 
-Status receive_exactly(int fd, void* buffer, size_t bytes, const Patience& patience) {
+Status receive_exactly(int fd, void* buffer, size_t bytes, const WaitLimit& wait_limit) {
   char* next = static_cast<char*>(buffer);
   while (bytes > 0) {
     const ssize_t count = recv(fd, next, bytes, MSG_DONTWAIT);
@@ -117,7 +117,8 @@ Status receive_exactly(int fd, void* buffer, size_t bytes, const Patience& patie
     } else if (count == 0) {
       return closed_by_peer();
     } else if (would_wait(errno)) {
-      if (!wait_ready(fd, POLLIN, patience)) return late(patience, "waiting for the peer's bytes");
+      if (!wait_ready(fd, POLLIN, wait_limit))
+        return late(wait_limit, "waiting for the peer's bytes");
     } else if (hung_up(errno)) {
       return closed_by_peer();
     } else if (errno != EINTR) {
@@ -127,7 +128,7 @@ Status receive_exactly(int fd, void* buffer, size_t bytes, const Patience& patie
   return {};
 }
 
-Status send_all(int fd, const void* buffer, size_t bytes, const Patience& patience) {
+Status send_all(int fd, const void* buffer, size_t bytes, const WaitLimit& wait_limit) {
   const char* next = static_cast<const char*>(buffer);
   while (bytes > 0) {
     const ssize_t count = send(fd, next, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -135,7 +136,8 @@ Status send_all(int fd, const void* buffer, size_t bytes, const Patience& patien
       next += count;
       bytes -= static_cast<size_t>(count);
     } else if (would_wait(errno)) {
-      if (!wait_ready(fd, POLLOUT, patience)) return late(patience, "waiting for the peer to read");
+      if (!wait_ready(fd, POLLOUT, wait_limit))
+        return late(wait_limit, "waiting for the peer to read");
     } else if (hung_up(errno)) {
       return closed_by_peer();
     } else if (errno != EINTR) {
@@ -146,15 +148,15 @@ Status send_all(int fd, const void* buffer, size_t bytes, const Patience& patien
 }
 
 bool wait_ready(int fd, short events, uint64_t deadline_ns) {
-  return wait_ready(fd, events, Patience(deadline_ns));
+  return wait_ready(fd, events, WaitLimit(deadline_ns));
 }
 
 Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns) {
-  return receive_exactly(fd, buffer, bytes, Patience(deadline_ns));
+  return receive_exactly(fd, buffer, bytes, WaitLimit(deadline_ns));
 }
 
 Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns) {
-  return send_all(fd, buffer, bytes, Patience(deadline_ns));
+  return send_all(fd, buffer, bytes, WaitLimit(deadline_ns));
 }
 
 }  // namespace tutti

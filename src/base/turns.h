@@ -12,7 +12,7 @@
 #include <mutex>
 #include <set>
 
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti {
 
@@ -28,7 +28,7 @@ class Turns {
     /// Places are counted from 0.
     uint64_t number() const { return number_; }
     /// Until all earlier places are given up. False: its patience was over before.
-    bool await(const Patience& patience) { return line_.await(number_, patience); }
+    bool await(const WaitLimit& wait_limit) { return line_.await(number_, wait_limit); }
     void give_up() { line_.give_up(number_); }
 
    private:
@@ -43,13 +43,13 @@ class Turns {
   }
 
  private:
-  bool await(uint64_t number, const Patience& patience) {
+  bool await(uint64_t number, const WaitLimit& wait_limit) {
     constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
     std::unique_lock lock(mutex_);
     const auto first = [&] { return held_.empty() || *held_.begin() >= number; };
     while (!changed_.wait_for(lock, kLook, first)) {
-      patience.tell_if_due();
-      if (patience.over()) return false;
+      wait_limit.tell_if_due();
+      if (wait_limit.over()) return false;
     }
     return true;
   }

@@ -181,11 +181,11 @@ Result<bool> is_dialled(int socket) {
   return true;
 }
 
-Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
+Result<KeptFd> dial(const Address& address, uint16_t port, const WaitLimit& wait_limit) {
   Result<KeptFd> fd = begin_dial(address, port);
   if (!fd.ok()) return fd;
   const int socket = fd.value().get();
-  if (!wait_ready(socket, POLLOUT, patience)) return patience.reason("connect: no answer");
+  if (!wait_ready(socket, POLLOUT, wait_limit)) return wait_limit.reason("connect: no answer");
   if (Status status = connect_outcome(socket); !status.ok()) return status;
   return fd;
 }

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::bootstrap {
 
@@ -50,7 +50,7 @@ Result<Listener> listen_on(const Address& address, uint16_t port);
 
 /// The connection ends by itself when its other host vanishes (keep_alive()). kRemoteError: nobody
 /// listens there; kUnsupported: this process can open no such socket, whoever listens.
-Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience);
+Result<KeptFd> dial(const Address& address, uint16_t port, const WaitLimit& wait_limit);
 /// The same without waiting: is_dialled() says when the connection stands. Its errors are dial()'s.
 Result<KeptFd> begin_dial(const Address& address, uint16_t port);
 Result<bool> is_dialled(int socket);

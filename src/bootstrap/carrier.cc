@@ -252,19 +252,19 @@ void MemberCarrier::flush(uint64_t until_ns) {
 namespace {
 
 Result<std::string> ask_at(const Address& address, uint16_t port, const GroupKey& key,
-                           const Patience& patience) {
-  const auto call = [&] { return dial(address, port, patience); };
-  Result<KeptFd> fd = transport::door::pass_gate(call, key.key, identity(key.group, 0), patience);
+                           const WaitLimit& wait_limit) {
+  const auto call = [&] { return dial(address, port, wait_limit); };
+  Result<KeptFd> fd = transport::door::pass_gate(call, key.key, identity(key.group, 0), wait_limit);
   if (!fd.ok()) return fd.status();
   std::array<char, kHeaderBytes> header{};
-  Status status = receive_exactly(fd.value().get(), header.data(), header.size(), patience);
+  Status status = receive_exactly(fd.value().get(), header.data(), header.size(), wait_limit);
   if (!status.ok()) return status;
   const CarriedHeader read = header_of({header.data(), header.size()});
   if (read.kind != kWelcome || read.bytes > kMostBytes) {
     return Status::remote_error("a member said something that is no welcome");
   }
   std::string bytes(read.bytes, '\0');
-  status = receive_exactly(fd.value().get(), bytes.data(), bytes.size(), patience);
+  status = receive_exactly(fd.value().get(), bytes.data(), bytes.size(), wait_limit);
   if (!status.ok()) return status;
   return bytes;
 }
@@ -272,7 +272,7 @@ Result<std::string> ask_at(const Address& address, uint16_t port, const GroupKey
 }  // namespace
 
 Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t port,
-                                 const GroupKey& key, const Patience& patience) {
+                                 const GroupKey& key, const WaitLimit& wait_limit) {
   constexpr uint64_t kPauseNs = 20 * kNanosecondsPerMillisecond;
   constexpr uint64_t kAnswerNs = kNanosecondsPerSecond;
   constexpr size_t kMostRefusals = 3;  // of each address
@@ -281,7 +281,8 @@ Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t po
     std::string reasons;
     for (size_t i = 0; i < addresses.size(); ++i) {
       // A listener that nobody serves yet keeps its callers waiting, at whichever address it is.
-      const Patience exchange_key = addresses.size() > 1 ? patience.at_most(kAnswerNs) : patience;
+      const WaitLimit exchange_key =
+          addresses.size() > 1 ? wait_limit.at_most(kAnswerNs) : wait_limit;
       Result<std::string> words = ask_at(addresses[i], port, key, exchange_key);
       if (words.ok()) return words;
       const std::string text(words.status().message());
@@ -290,14 +291,14 @@ Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t po
       }
       reasons += "; " + addresses[i].text(port) + ": " + text;
     }
-    if (patience.over()) return patience.reason("no member of the group answers" + reasons);
+    if (wait_limit.over()) return wait_limit.reason("no member of the group answers" + reasons);
     const bool all_refuse = std::all_of(refused.begin(), refused.end(),
                                         [](size_t count) { return count >= kMostRefusals; });
     if (all_refuse) {
       return Status::remote_error("the rank that made the id is gone, or its communicator" +
                                   reasons);
     }
-    patience.pause(kPauseNs);
+    wait_limit.pause(kPauseNs);
   }
 }
 

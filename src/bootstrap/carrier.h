@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "src/base/member_id.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/address.h"
 #include "src/transport/door/call.h"
 #include "src/transport/door/gate.h"
@@ -118,8 +118,8 @@ class MemberCarrier {
 };
 
 /// A guest's side: what a member that carries messages says to whoever holds this key. Tries all
-/// addresses until one answers, while the patience lasts; kRemoteError when all refuse.
+/// addresses until one answers, while the wait limit lasts; kRemoteError when all refuse.
 Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t port,
-                                 const GroupKey& key, const Patience& patience);
+                                 const GroupKey& key, const WaitLimit& wait_limit);
 
 }  // namespace tutti::bootstrap

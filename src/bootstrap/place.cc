@@ -29,10 +29,10 @@ Result<SecretKey> key_of(const Config& config, std::string_view name) {
 
 /// An earlier group may not have left the place yet.
 Result<std::unique_ptr<Server>> open_when_free(const HostPort& place, const UniqueId& id,
-                                               const Config& config, const Patience& patience) {
+                                               const Config& config, const WaitLimit& wait_limit) {
   constexpr uint64_t kPatienceNs = 5 * kNanosecondsPerSecond;
   constexpr uint64_t kPauseNs = 10'000'000;
-  const Patience shorter = patience.at_most(kPatienceNs);
+  const WaitLimit shorter = wait_limit.at_most(kPatienceNs);
   for (;;) {
     Result<std::unique_ptr<Server>> server = open_place(place, id, config, false);
     if (server.ok() || shorter.over()) return server;
@@ -59,7 +59,7 @@ Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_
                        const PlaceClient& client) {
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
-  Result<std::vector<Address>> addresses = resolve(place.host, client.who, client.patience);
+  Result<std::vector<Address>> addresses = resolve(place.host, client.who, client.wait_limit);
   if (!addresses.ok()) return addresses.status();
   UniqueId id = UniqueId::at(std::move(addresses).value(), place.port, key.value(), name);
   id.keyless = !config.key;
@@ -68,9 +68,9 @@ Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_
 }
 
 Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t sequence,
-                       const Patience& patience) {
+                       const WaitLimit& wait_limit) {
   const std::string name = "id #" + std::to_string(sequence) + "@" + std::to_string(place.port);
-  const PlaceClient client{"process " + std::to_string(getpid()), patience};
+  const PlaceClient client{"process " + std::to_string(getpid()), wait_limit};
   Result<UniqueId> id = id_at(place, config, name, client);
   if (id.ok()) {
     id.value().rank_0_opens = true;
@@ -114,14 +114,14 @@ Result<std::vector<std::string>> exchange_at(const Config& config, std::span<con
     // The id may come from a rank that resolved the name; this one's environment has the name.
     const HostPort place =
         parse_place(config.id).value_or(HostPort{id.addresses.front().text(), id.port});
-    Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.patience);
+    Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.wait_limit);
     if (!opened.ok()) return opened.status();
     server = std::move(opened).value();
   }
-  Result<std::vector<std::string>> blobs = exchange(ids, me.rank, me.ranks, blob, me.patience);
+  Result<std::vector<std::string>> blobs = exchange(ids, me.rank, me.ranks, blob, me.wait_limit);
   if (server == nullptr) return blobs;
   if (blobs.ok()) {
-    server->finish(me.patience);
+    server->finish(me.wait_limit);
   } else {
     server->fail(blobs.status());
     Server::release(std::move(server));  // it tells late ranks why

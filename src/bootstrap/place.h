@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "src/base/config.h"
-#include "src/base/patience.h"
 #include "src/base/setting_values.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/unique_id.h"
 
@@ -30,7 +30,7 @@ std::vector<Address> named_places(const Config& config, const Variables& variabl
 /// the host's name to be known.
 struct PlaceClient {
   std::string who;
-  Patience patience{0};
+  WaitLimit wait_limit{0};
 };
 
 /// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
@@ -41,7 +41,7 @@ Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_
 /// The same for ids that programs hand to their ranks: each process that asks as often as the
 /// others gets the same id, which says that rank 0 opens the place (exchange_at).
 Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t sequence,
-                       const Patience& patience);
+                       const WaitLimit& wait_limit);
 
 /// Opens the place of an id. `one_host`: all ranks are on this one.
 Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId& id,
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId
 struct PendingPeer {
   int rank = 0;
   int ranks = 1;
-  Patience patience{0};
+  WaitLimit wait_limit{0};
 };
 
 /// The all-gather of the group whose ids these are (rendezvous.h). Rank 0 opens the place where

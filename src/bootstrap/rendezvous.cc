@@ -58,18 +58,18 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
 /// is not worth another attempt.
 Result<KeptFd> meet_at(const Address& address, const JoinOptions& join, uint64_t dial_ns) {
   const UniqueId& id = join.id;
-  Result<KeptFd> fd = dial(address, id.port, join.patience.at_most(dial_ns));
+  Result<KeptFd> fd = dial(address, id.port, join.wait_limit.at_most(dial_ns));
   if (!fd.ok()) {
     if (fd.status().code() != Code::kRemoteError) return fd;  // kUnsupported: no socket
     const std::string reason = "nobody listens at " + address.text(id.port) + " (" +
                                std::string(fd.status().message()) + ")";
     return join.listens_already ? Status::invalid_usage(reason) : Status::system_error(reason);
   }
-  const Patience patience =
-      join.listens_already ? join.patience : join.patience.at_most(kSilenceNs);
-  const Status status = transport::door::handshake_connect(fd.value().get(), id.key,
-                                                           rank_identity(id, join.rank), patience);
-  if (status.code() == Code::kTimeout && !join.patience.over()) {
+  const WaitLimit wait_limit =
+      join.listens_already ? join.wait_limit : join.wait_limit.at_most(kSilenceNs);
+  const Status status = transport::door::handshake_connect(
+      fd.value().get(), id.key, rank_identity(id, join.rank), wait_limit);
+  if (status.code() == Code::kTimeout && !join.wait_limit.over()) {
     return Status::invalid_usage("whoever listens at " + address.text(id.port) +
                                  " has not answered for a minute");
   }
@@ -103,13 +103,13 @@ std::string doubts(const UniqueId& id) {
 /// Tries all addresses in turn until one answers: the server may not be there yet.
 Result<KeptFd> meet(const JoinOptions& join) {
   const UniqueId& id = join.id;
-  const Patience& patience = join.patience;
+  const WaitLimit& wait_limit = join.wait_limit;
   const int most_refusals = id.rank_0_opens || id.at_place ? kMaxRefusalsAtPlace : kMaxRefusals;
   int refusals = 0, without_socket = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
-  patience.waits_for(place_of(join) + ": " +
-                     (join.awaited.empty() ? "its server has not answered yet" : join.awaited));
+  wait_limit.waits_for(place_of(join) + ": " +
+                       (join.awaited.empty() ? "its server has not answered yet" : join.awaited));
   for (;;) {
     reasons.clear();
     size_t hopeless = 0, unopened = 0;
@@ -117,7 +117,7 @@ Result<KeptFd> meet(const JoinOptions& join) {
     for (const Address& address : id.addresses) {
       Result<KeptFd> fd = meet_at(address, join, dial_ns);
       if (fd.ok()) return fd;
-      if (patience.cancelled() || patience.senseless()) return patience.reason("");
+      if (wait_limit.cancelled() || wait_limit.has_lost_purpose()) return wait_limit.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
       if (fd.status().code() == Code::kInvalidUsage) ++hopeless;
       if (fd.status().code() == Code::kUnsupported) ++unopened;
@@ -130,40 +130,41 @@ Result<KeptFd> meet(const JoinOptions& join) {
     const std::string turned_away =
         "the rank that serves it is there, but cannot let this one in (it may have no descriptors "
         "left: ulimit -n)";
-    patience.waits_for(place_of(join) + ": " + (is_turned_away ? turned_away : awaited) + reasons);
+    wait_limit.waits_for(place_of(join) + ": " + (is_turned_away ? turned_away : awaited) +
+                         reasons);
     without_socket = unopened == id.addresses.size() ? without_socket + 1 : 0;
     if (without_socket >= kMostWithoutSocket) {
       return Status::system_error("rank " + std::to_string(join.rank) +
                                   " cannot open a socket to go to the rendezvous" + reasons);
     }
-    const bool late = patience.over();
+    const bool late = wait_limit.over();
     const bool gone = hopeless == id.addresses.size();
     if (late || gone || refusals >= most_refusals) {
       const Code code = late && !gone ? Code::kTimeout : Code::kRemoteError;
       return Status(code, "rank " + std::to_string(join.rank) + " cannot reach the rendezvous" +
                               doubts(id) + reasons);
     }
-    patience.pause(kPauseNs);
+    wait_limit.pause(kPauseNs);
     dial_ns = std::min(2 * dial_ns, kLongestDialNs);
   }
 }
 
 /// `after` is what the rank says behind its request.
 Status send_request(int fd, const ExchangeKey& exchange_key, std::string_view blob,
-                    const Patience& patience, std::string_view after = {}) {
+                    const WaitLimit& wait_limit, std::string_view after = {}) {
   const uint64_t now_ns = monotonic_ns();
-  const uint64_t left_ns = std::max(patience.deadline_ns(), now_ns) - now_ns;
+  const uint64_t left_ns = std::max(wait_limit.deadline_ns(), now_ns) - now_ns;
   RequestHeader request{exchange_key, blob.size(), left_ns / kNanosecondsPerMillisecond};
-  if (patience.slow_ns() != kNoDeadline) {
+  if (wait_limit.slow_ns() != kNoDeadline) {
     constexpr uint64_t kNewsPerReport = 4;  // so that what is said is not old
-    const uint64_t slow_ms = patience.slow_ns() / kNanosecondsPerMillisecond;
+    const uint64_t slow_ms = wait_limit.slow_ns() / kNanosecondsPerMillisecond;
     request.news_ms = std::max(slow_ms / kNewsPerReport, uint64_t{1});
   }
   const auto header = encode_request(request);
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
   bytes += blob;
   bytes += after;
-  return send_all(fd, bytes.data(), bytes.size(), patience);
+  return send_all(fd, bytes.data(), bytes.size(), wait_limit);
 }
 
 /// The server tells the others; its answer says that it has.
@@ -174,20 +175,21 @@ void say_aborted(int fd) {
 
 void decline(const JoinOptions& join, const ExchangeKey& exchange_key) {
   JoinOptions last = join;
-  last.patience = monotonic_ns() + join.farewell_ns;
+  last.wait_limit = monotonic_ns() + join.farewell_ns;
   const Result<KeptFd> fd = meet(last);
   if (!fd.ok()) return;
   const char farewell = static_cast<char>(join.twin ? kTwin : kAborted);
-  if (!send_request(fd.value().get(), exchange_key, "", last.patience, {&farewell, 1}).ok()) return;
-  (void)wait_ready(fd.value().get(), POLLIN, last.patience);  // it has been heard
+  if (!send_request(fd.value().get(), exchange_key, "", last.wait_limit, {&farewell, 1}).ok())
+    return;
+  (void)wait_ready(fd.value().get(), POLLIN, last.wait_limit);  // it has been heard
 }
 
 /// Until there is something to read. Meanwhile this rank looks whether the others can come.
 Status await_answer(int fd, const JoinOptions& join) {
-  const Patience& patience = join.patience;
-  while (!wait_ready(fd, POLLIN, patience.at_most(join.look_ns))) {
-    if (patience.cancelled()) say_aborted(fd);
-    if (patience.over()) return patience.reason("the rendezvous did not answer in time");
+  const WaitLimit& wait_limit = join.wait_limit;
+  while (!wait_ready(fd, POLLIN, wait_limit.at_most(join.look_ns))) {
+    if (wait_limit.cancelled()) say_aborted(fd);
+    if (wait_limit.over()) return wait_limit.reason("the rendezvous did not answer in time");
     join.look();
   }
   return {};
@@ -202,9 +204,9 @@ bool has_hung_up(int fd) {
 
 /// Bytes of the answer: everybody's blobs.
 Result<std::string> receive_answer(int fd, const ExchangeKey& exchange_key,
-                                   const Patience& patience) {
+                                   const WaitLimit& wait_limit) {
   std::array<uint8_t, kAnswerBytes> header{};
-  if (Status status = receive_exactly(fd, header.data(), header.size(), patience); !status.ok()) {
+  if (Status status = receive_exactly(fd, header.data(), header.size(), wait_limit); !status.ok()) {
     return status;
   }
   const AnswerHeader answer = decode_answer(header.data());
@@ -216,7 +218,7 @@ Result<std::string> receive_answer(int fd, const ExchangeKey& exchange_key,
     return Status::remote_error("the rendezvous answered with too many bytes");
   }
   std::string body(answer.bytes, '\0');
-  if (Status status = receive_exactly(fd, body.data(), body.size(), patience); !status.ok()) {
+  if (Status status = receive_exactly(fd, body.data(), body.size(), wait_limit); !status.ok()) {
     return status;
   }
   if (good) return body;
@@ -227,9 +229,9 @@ Result<std::string> receive_answer(int fd, const ExchangeKey& exchange_key,
 /// The good answer that the server gave before it heard of the abort: nobody knows of that yet, and
 /// where this rank is waited for next it says so.
 std::optional<std::string> crossed_answer(int fd, const ExchangeKey& exchange_key) {
-  const Patience patience(monotonic_ns() + kFarewellNs);
+  const WaitLimit wait_limit(monotonic_ns() + kFarewellNs);
   for (;;) {
-    Result<std::string> answer = receive_answer(fd, exchange_key, patience);
+    Result<std::string> answer = receive_answer(fd, exchange_key, wait_limit);
     if (answer.ok()) return std::move(answer).value();
     if (answer.status().code() != Code::kInProgress) return {};
   }
@@ -240,18 +242,19 @@ std::optional<std::string> crossed_answer(int fd, const ExchangeKey& exchange_ke
 Result<std::optional<std::string>> receive_last_answer(int fd, const ExchangeKey& exchange_key,
                                                        const JoinOptions& join) {
   const std::string prefix = place_of(join) + ": ";
-  join.patience.waits_for(prefix + "the others have not come yet");
+  join.wait_limit.waits_for(prefix + "the others have not come yet");
   for (;;) {
     if (Status status = await_answer(fd, join); !status.ok()) {
-      if (!join.patience.cancelled()) return status;
+      if (!join.wait_limit.cancelled()) return status;
       if (std::optional<std::string> crossed = crossed_answer(fd, exchange_key)) return crossed;
       return status;
     }
     if (join.listens_already && has_hung_up(fd)) return std::optional<std::string>();
-    Result<std::string> answer = receive_answer(fd, exchange_key, join.patience.whatever_sense());
+    Result<std::string> answer =
+        receive_answer(fd, exchange_key, join.wait_limit.without_purpose());
     if (answer.ok()) return std::optional(std::move(answer).value());
     if (answer.status().code() != Code::kInProgress) return answer.status();
-    join.patience.waits_for(prefix + std::string(answer.status().message()));
+    join.wait_limit.waits_for(prefix + std::string(answer.status().message()));
   }
 }
 
@@ -263,15 +266,15 @@ Status explain(const Status& reason, int rank, const UniqueId& id) {
 /// Bytes of the answer; none if the server was there for another meeting.
 Result<std::optional<std::string>> ask(const JoinOptions& join, const ExchangeKey& exchange_key,
                                        std::string_view blob) {
-  const Patience& patience = join.patience;
+  const WaitLimit& wait_limit = join.wait_limit;
   const Result<KeptFd> fd = meet(join);
   if (!fd.ok()) {
-    if (patience.cancelled()) decline(join, exchange_key);
+    if (wait_limit.cancelled()) decline(join, exchange_key);
     return fd.status();
   }
   const int socket = fd.value().get();
-  if (Status status = send_request(socket, exchange_key, blob, patience); !status.ok()) {
-    if (patience.cancelled()) decline(join, exchange_key);
+  if (Status status = send_request(socket, exchange_key, blob, wait_limit); !status.ok()) {
+    if (wait_limit.cancelled()) decline(join, exchange_key);
     return explain(status, join.rank, join.id);
   }
   auto bytes = receive_last_answer(socket, exchange_key, join);
@@ -286,7 +289,7 @@ Result<std::vector<std::string>> run_exchange(const JoinOptions& join,
     const Result<std::optional<std::string>> bytes = ask(join, exchange_key, blob);
     if (!bytes.ok()) return bytes.status();
     if (!bytes.value()) {
-      join.patience.pause(kPauseNs);
+      join.wait_limit.pause(kPauseNs);
       continue;
     }
     auto blobs = decode_blobs(*bytes.value(), exchange_key.ranks, exchange_key.most_bytes());
@@ -323,10 +326,10 @@ void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
 
 /// Everybody's blobs in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
-                          const std::vector<std::string>& part, const Patience& patience) {
+                          const std::vector<std::string>& part, const WaitLimit& wait_limit) {
   const ExchangeKey exchange_key{static_cast<int>(ids.size()), 0, 1, 3};
-  const Result<std::vector<std::string>> parts =
-      run_exchange({ids[0], index, exchange_key.ranks, patience}, exchange_key, encode_blobs(part));
+  const Result<std::vector<std::string>> parts = run_exchange(
+      {ids[0], index, exchange_key.ranks, wait_limit}, exchange_key, encode_blobs(part));
   if (!parts.ok()) {
     return Status(parts.status().code(), "merging the parts of " + std::to_string(ids.size()) +
                                              " unique ids (a rank is a part here): " +
@@ -340,8 +343,8 @@ Result<std::string> merge(std::span<const UniqueId> ids, int index,
 }  // namespace
 
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
-                                          std::string_view blob, const Patience& patience) {
-  return exchange(JoinOptions{id, rank, ranks, patience}, blob);
+                                          std::string_view blob, const WaitLimit& wait_limit) {
+  return exchange(JoinOptions{id, rank, ranks, wait_limit}, blob);
 }
 
 Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_view blob) {
@@ -376,16 +379,16 @@ RanksOfId part_of(int rank, int ranks, int parts) {
 }
 
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
-                                          std::string_view blob, const Patience& patience) {
+                                          std::string_view blob, const WaitLimit& wait_limit) {
   if (Status status = check_arguments(rank, ranks, blob); !status.ok()) return status;
   if (ids.empty() || ids.size() > static_cast<size_t>(ranks)) {
     return Status::invalid_argument(std::to_string(ids.size()) + " unique ids for " +
                                     std::to_string(ranks) +
                                     " ranks: at least one, at most one each");
   }
-  if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, patience);
+  if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, wait_limit);
   const RanksOfId part = part_of(rank, ranks, static_cast<int>(ids.size()));
-  const JoinOptions join{ids[static_cast<size_t>(part.index)], rank, ranks, patience};
+  const JoinOptions join{ids[static_cast<size_t>(part.index)], rank, ranks, wait_limit};
   const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
   const Result<std::vector<std::string>> own =
       run_exchange(join, {part.ranks, part.first, 0, stages}, blob);
@@ -395,7 +398,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   }
   std::string all;
   if (rank == part.first) {
-    Result<std::string> merged = merge(ids, part.index, own.value(), patience);
+    Result<std::string> merged = merge(ids, part.index, own.value(), wait_limit);
     if (!merged.ok()) {
       decline_last_stages(ids, part.index, ranks);
       return merged.status();

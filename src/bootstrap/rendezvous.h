@@ -2,8 +2,9 @@
 //
 // Errors: kInvalidUsage when the ranks disagree (a rank twice, two group sizes): every rank is
 // told; kTimeout names the ranks that did not come; kRemoteError when the server refuses or goes
-// away, or when a rank aborts. Threads: blocking while the patience lasts and the server lives; any
-// thread. When it takes long, the server is asked which ranks have not come, and they are named.
+// away, or when a rank aborts. Threads: blocking while the wait limit lasts and the server lives;
+// any thread. When it takes long, the server is asked which ranks have not come, and they are
+// named.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/unique_id.h"
 
 namespace tutti::bootstrap {
@@ -25,7 +26,7 @@ struct JoinOptions {
   UniqueId id;
   int rank = 0;
   int ranks = 1;
-  Patience patience{0};
+  WaitLimit wait_limit{0};
   /// A refused connection means that the server is gone; one that is not answered, that it has not
   /// begun to serve. One that is closed without an answer belonged to another meeting.
   bool listens_already = false;
@@ -42,7 +43,7 @@ struct JoinOptions {
 /// Every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with the same
 /// id and the same number of ranks.
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
-                                          std::string_view blob, const Patience& patience);
+                                          std::string_view blob, const WaitLimit& wait_limit);
 Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_view blob);
 
 /// The same for groups so large that one server would be a bottleneck: every id is the meeting
@@ -50,7 +51,7 @@ Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_v
 /// bring everything back. All ranks give the same ids, at most one for each rank; each id serves
 /// one group.
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
-                                          std::string_view blob, const Patience& patience);
+                                          std::string_view blob, const WaitLimit& wait_limit);
 
 /// This rank does not come after all, though it may have come to stages before: whoever waits there
 /// is told so, if the server can be reached within JoinOptions::farewell_ns.

@@ -194,12 +194,12 @@ TEST(Rendezvous, AnIdDoesNotExpire) {
 struct Waiting {
   Waiting(const UniqueId& id, int rank, int ranks)
       : thread([this, id, rank, ranks] {
-          const Patience patience(kNoDeadline, token, 10 * kMillisecond,
-                                  [this](const std::string& what, uint64_t) {
-                                    const std::lock_guard lock(mutex);
-                                    said = what;
-                                  });
-          blobs = exchange(id, rank, ranks, "", patience);
+          const WaitLimit wait_limit(kNoDeadline, token, 10 * kMillisecond,
+                                     [this](const std::string& what, uint64_t) {
+                                       const std::lock_guard lock(mutex);
+                                       said = what;
+                                     });
+          blobs = exchange(id, rank, ranks, "", wait_limit);
         }) {}
   void until_said(const std::string& wanted) {
     const uint64_t deadline_ns = in_time();
@@ -288,7 +288,7 @@ TEST(Rendezvous, TheOthersAreToldWhoAborted) {
 TEST(Rendezvous, AnAnswerThatCrossesAnAbortCounts) {
   const auto server = start();
   const auto cancellation = Cancellation::create().value();
-  JoinOptions join{server->id(), 1, 2, Patience(in_time(), cancellation, kNoDeadline, {})};
+  JoinOptions join{server->id(), 1, 2, WaitLimit(in_time(), cancellation, kNoDeadline, {})};
   join.look_ns = kMillisecond;
   join.look = [&] {
     EXPECT_TRUE(exchange(server->id(), 0, 2, "", in_time()).ok());

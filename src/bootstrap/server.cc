@@ -134,12 +134,12 @@ Result<std::unique_ptr<Server>> Server::start_behind(Gates gates, const UniqueId
   return made;
 }
 
-void Server::finish(const Patience& patience) const {
+void Server::finish(const WaitLimit& wait_limit) const {
   constexpr useconds_t kPauseUs = 200;
   const std::string ranks = "the ranks that met here have not all read their answers";
-  patience.waits_for(ranks);
-  while (!finished() && !patience.over()) {
-    patience.tell_if_due();
+  wait_limit.waits_for(ranks);
+  while (!finished() && !wait_limit.over()) {
+    wait_limit.tell_if_due();
     usleep(kPauseUs);
   }
 }

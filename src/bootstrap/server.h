@@ -18,8 +18,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/unique_id.h"
 #include "src/transport/door/gate.h"
 
@@ -63,7 +63,7 @@ class Server {
   ~Server();
 
   /// Waits until everybody has got an answer.
-  void finish(const Patience& patience) const;
+  void finish(const WaitLimit& wait_limit) const;
 
   /// The group cannot come together: every rank is told why.
   void fail(const Status& reason) const;

@@ -101,7 +101,7 @@ Result<std::vector<Address>> resolve(const std::string& host) {
 }
 
 Result<std::vector<Address>> resolve(const std::string& host, const std::string& asks,
-                                     const Patience& patience) {
+                                     const WaitLimit& wait_limit) {
   constexpr uint64_t kFirstPauseNs = 50 * kNanosecondsPerMillisecond;
   constexpr uint64_t kLongestPauseNs = kNanosecondsPerSecond;
   for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
@@ -110,9 +110,9 @@ Result<std::vector<Address>> resolve(const std::string& host, const std::string&
     const std::string why = asks + " " + std::string(addresses.status().message()) +
                             " (is it the name that MASTER_ADDR or TUTTI_ID should have, and does "
                             "this host's name service know it?)";
-    patience.waits_for(why);
-    if (patience.over()) return patience.reason(why);
-    patience.pause(pause_ns);
+    wait_limit.waits_for(why);
+    if (wait_limit.over()) return wait_limit.reason(why);
+    wait_limit.pause(pause_ns);
   }
 }
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "src/base/config.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/address.h"
 #include "src/transport/member.h"
 
@@ -37,7 +37,7 @@ Result<std::vector<Address>> resolve(const std::string& host);
 /// The same, tried again while nobody knows the name, since what starts a job may make the names of
 /// its hosts last. `asks`, for messages: "rank 1 of 2".
 Result<std::vector<Address>> resolve(const std::string& host, const std::string& asks,
-                                     const Patience& patience);
+                                     const WaitLimit& wait_limit);
 
 struct UniqueId {
   static constexpr size_t kMaxAddresses = 3;

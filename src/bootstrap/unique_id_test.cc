@@ -139,9 +139,9 @@ TEST(UniqueId, EverybodyFindsTheSameOneAtAPlace) {
 TEST(UniqueId, AHostThatNobodyKnowsIsAskedForAgainUntilTheDeadline) {
   std::vector<std::string> said;
   const uint64_t until_ns = monotonic_ns() + 300'000'000;
-  const Patience patience(until_ns, nullptr, 1,
-                          [&](const std::string& what, uint64_t) { said.push_back(what); });
-  const auto addresses = resolve("no.such.host.invalid", "rank 1 of 2", patience);
+  const WaitLimit wait_limit(until_ns, nullptr, 1,
+                             [&](const std::string& what, uint64_t) { said.push_back(what); });
+  const auto addresses = resolve("no.such.host.invalid", "rank 1 of 2", wait_limit);
   EXPECT_EQ(addresses.status().code(), Code::kTimeout);
   EXPECT_GE(monotonic_ns(), until_ns);
   said.emplace_back(addresses.status().message());

@@ -46,9 +46,9 @@ Status check_algorithm(std::span<const schedule::Algorithm> algorithms,
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
-  const Patience patience = made->options_.membership.patience;
+  const WaitLimit wait_limit = made->options_.membership.wait_limit;
   if (Status status = made->join(); !status.ok()) return status;
-  if (Status status = made->open(patience); !status.ok()) return status;
+  if (Status status = made->open(wait_limit); !status.ok()) return status;
   made->complete_ = true;
   return made;
 }
@@ -72,11 +72,11 @@ Status Communicator::join() {
   options_.membership.listener = nullptr;
   standing_ = std::make_unique<Standing>(*membership_, options_.membership.self,
                                          std::move(options_.history));
-  options_.membership.patience = kNoDeadline;
+  options_.membership.wait_limit = kNoDeadline;
   return {};
 }
 
-Status Communicator::open(const Patience& patience) {
+Status Communicator::open(const WaitLimit& wait_limit) {
   const Membership& members = *membership_;
   const uint32_t before = config().calls_before;
   failure_ = std::make_unique<Failure>(members, *options_.membership.env->log);
@@ -92,18 +92,18 @@ Status Communicator::open(const Patience& patience) {
       std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
   transfers_ = std::make_unique<Transfers>(*executor_, *frame_, before);
   accesses_ = std::make_unique<Accesses>(*frame_, before);
-  if (Status status = survey_->measure_host(*executor_, patience); !status.ok()) return status;
+  if (Status status = survey_->measure_host(*executor_, wait_limit); !status.ok()) return status;
   if (Status status = open_watch(); !status.ok()) return status;
-  if (Status status = measure_network(patience); !status.ok()) return status;
+  if (Status status = measure_network(wait_limit); !status.ok()) return status;
   return open_streams();
 }
 
 // The collectives of the user are planned by what was found.
-Status Communicator::measure_network(const Patience& patience) {
+Status Communicator::measure_network(const WaitLimit& wait_limit) {
   const CallBuffers buffers(*membership_, *memory_, config().single_copy_bytes);
   const SurveyedCalls calls{*executor_, *frame_, *transfers_,
                             *failure_,  buffers, [this](bool rare) { (void)idle(rare); }};
-  if (Status status = survey_->measure_network(calls, patience); !status.ok()) return status;
+  if (Status status = survey_->measure_network(calls, wait_limit); !status.ok()) return status;
   collectives_ =
       std::make_unique<Collectives>(*membership_, *executor_, *frame_, buffers,
                                     planner_options_of(options_, *membership_, model(), *calls_));
@@ -261,9 +261,10 @@ Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_cl
 
 Result<KeptMemory> Communicator::take_over(const MemorySource& source,
                                            const std::vector<std::string>& lists,
-                                           const Patience& patience) {
+                                           const WaitLimit& wait_limit) {
   const uint64_t now_ns = monotonic_ns();
-  const uint64_t left_ns = patience.deadline_ns() - std::min(patience.deadline_ns(), now_ns) + 1;
+  const uint64_t left_ns =
+      wait_limit.deadline_ns() - std::min(wait_limit.deadline_ns(), now_ns) + 1;
   Result<KeptMemory> kept =
       memory_->take_over(source, lists, {id(), options_.membership.self.epoch, 0},
                          [&](const std::string& text) { return gather_texts(text, left_ns); });

@@ -51,7 +51,7 @@ class Communicator final {
   /// Collective, in an epoch that follows an edit, once it is made (MemoryTable::take_over). After
   /// an error the communicator has failed, and nobody touches that memory because of it.
   Result<KeptMemory> take_over(const MemorySource& source, const std::vector<std::string>& lists,
-                               const Patience& patience);
+                               const WaitLimit& wait_limit);
   MemoryTable& memory() { return *memory_; }
 
   /// They run the calls of the host, one at a time.
@@ -125,8 +125,8 @@ class Communicator final {
 
   const Config& config() const { return *options_.membership.env->config; }
   Status join();
-  Status open(const Patience& patience);
-  Status measure_network(const Patience& patience);
+  Status open(const WaitLimit& wait_limit);
+  Status measure_network(const WaitLimit& wait_limit);
   Status open_watch();
   Status open_streams();
   /// `timeout_ns`: 0: the usual one.

@@ -211,11 +211,11 @@ std::string EditSession::lateness(const consensus::Agreement& agreement) const {
   return text + ": every member that stays must call tuttiCommEdit, and its process must run";
 }
 
-Status EditSession::agree(const consensus::Wish& wish, const Patience& patience) {
+Status EditSession::agree(const consensus::Wish& wish, const WaitLimit& wait_limit) {
   stage_ = SessionStage::kAgreeing;
   consensus::Agreement& agreement = history_.agreement(seed());
   if (Status status = agreement.begin(wish, now_ms()); !status.ok()) return status;
-  patience.waits_for(history_.describe(history_.self()) + " agrees on the next epoch");
+  wait_limit.waits_for(history_.describe(history_.self()) + " agrees on the next epoch");
   while (!agreement.adopted()) {
     mark_dead();
     agreement.tick(now_ms());
@@ -224,17 +224,17 @@ Status EditSession::agree(const consensus::Wish& wish, const Patience& patience)
     if (!agreement.failure().ok()) {
       const Status failure = agreement.failure();
       const uint64_t until_ns = deadline_after(kLingerNs);
-      while (monotonic_ns() < until_ns && !patience.over()) turn(deadline_after(kTurnNs));
+      while (monotonic_ns() < until_ns && !wait_limit.over()) turn(deadline_after(kTurnNs));
       return failure;
     }
     if (has_to_ask_anew_) {
       agreement.stop();
       return Status::invalid_usage("the other members have gone on without this rank");
     }
-    patience.tell_if_due();
-    if (patience.over()) {
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) {
       agreement.stop();
-      return patience.reason(lateness(agreement));
+      return wait_limit.reason(lateness(agreement));
     }
     turn(std::min(at_ms(agreement.wake_at()), deadline_after(kTurnNs)));
   }
@@ -257,7 +257,7 @@ Status EditSession::adopt(const consensus::View& view) {
                                std::to_string(history_.epoch()) + " goes on without it");
 }
 
-Result<bool> EditSession::join(const Patience& patience) {
+Result<bool> EditSession::join(const WaitLimit& wait_limit) {
   // It was let in, and missed the news.
   if (history_.view().holds(history_.self())) {
     const Status status = adopt(history_.view());
@@ -276,9 +276,9 @@ Result<bool> EditSession::join(const Patience& patience) {
       return carrier_->gone().count(member) != 0;
     });
     if (all_gone) return Status::remote_error("all members of the group are gone");
-    patience.tell_if_due();
-    if (patience.over()) {
-      return patience.reason("the members have not let this newcomer in: is it waited for?");
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) {
+      return wait_limit.reason("the members have not let this newcomer in: is it waited for?");
     }
     turn(std::min(at_ms(joiner_->wake_at()), deadline_after(kTurnNs)));
   }
@@ -308,13 +308,13 @@ Status EditSession::check_building() {
 }
 
 Result<std::vector<std::string>> EditSession::exchange(std::string_view card,
-                                                       const Patience& patience) {
+                                                       const WaitLimit& wait_limit) {
   own_card_ = card;
   if (history_.ranks() == 1) return std::vector<std::string>{own_card_};
-  return history_.rank() == 0 ? collect(patience) : ask_for_cards(patience);
+  return history_.rank() == 0 ? collect(wait_limit) : ask_for_cards(wait_limit);
 }
 
-Result<std::vector<std::string>> EditSession::collect(const Patience& patience) {
+Result<std::vector<std::string>> EditSession::collect(const WaitLimit& wait_limit) {
   const consensus::View view = history_.view();
   uint64_t repeat_ns = deadline_after(kRepeatNs);
   cards_[digest_][history_.self()] = own_card_;
@@ -328,8 +328,8 @@ Result<std::vector<std::string>> EditSession::collect(const Patience& patience) 
     }
     if (repeats) repeat_ns = deadline_after(kRepeatNs);
     if (Status status = building_failure(); !status.ok()) return status;
-    patience.tell_if_due();
-    if (patience.over()) return patience.reason("the next epoch waits for " + missing);
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) return wait_limit.reason("the next epoch waits for " + missing);
     turn(std::min(repeat_ns, deadline_after(kTurnNs)));
   }
   std::vector<std::string> cards;
@@ -343,7 +343,7 @@ Result<std::vector<std::string>> EditSession::collect(const Patience& patience) 
   return cards;
 }
 
-Result<std::vector<std::string>> EditSession::ask_for_cards(const Patience& patience) {
+Result<std::vector<std::string>> EditSession::ask_for_cards(const WaitLimit& wait_limit) {
   const consensus::View view = history_.view();
   const MemberId& first = view.members.front();
   uint64_t repeat_ns = 0;
@@ -353,9 +353,9 @@ Result<std::vector<std::string>> EditSession::ask_for_cards(const Patience& pati
       repeat_ns = deadline_after(kRepeatNs);
     }
     if (Status status = building_failure(); !status.ok()) return status;
-    patience.tell_if_due();
-    if (patience.over()) {
-      return patience.reason("the next epoch waits for " + history_.describe(first));
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) {
+      return wait_limit.reason("the next epoch waits for " + history_.describe(first));
     }
     turn(std::min(repeat_ns, deadline_after(kTurnNs)));
   }
@@ -374,7 +374,7 @@ void EditSession::give_up(const Status& reason) {
 }
 
 // A member that has no connection with this one for so long has its cards: it would ask for them.
-Status EditSession::finish(const Patience& patience) {
+Status EditSession::finish(const WaitLimit& wait_limit) {
   constexpr uint64_t kAwayNs = 5 * kRepeatNs;
   const consensus::View view = history_.view();
   if (history_.rank() != 0) {
@@ -398,7 +398,7 @@ Status EditSession::finish(const Patience& patience) {
     if (away_since_ns.empty()) return {};
     if (Status status = check_building(); !status.ok()) return status;
     // The epoch stands here. A member without cards ends with an error of its own.
-    if (patience.over()) return patience.cancelled() ? patience.reason("") : Status();
+    if (wait_limit.over()) return wait_limit.cancelled() ? wait_limit.reason("") : Status();
     turn(deadline_after(kTurnNs));
   }
   return {};

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/carrier.h"
 #include "src/comm/group_history.h"
 #include "src/consensus/joiner.h"
@@ -39,18 +39,18 @@ class EditSession {
 
   /// Until the next view is adopted, which is then the history's. After an error the present one
   /// stays, and the call may be repeated.
-  Status agree(const consensus::Wish& wish, const Patience& patience);
+  Status agree(const consensus::Wish& wish, const WaitLimit& wait_limit);
   /// The newcomer's way to the same. False: the group has gone on without it, and it has to ask
   /// anew.
-  Result<bool> join(const Patience& patience);
+  Result<bool> join(const WaitLimit& wait_limit);
   /// Everybody's card of the adopted epoch, by rank.
-  Result<std::vector<std::string>> exchange(std::string_view card, const Patience& patience);
+  Result<std::vector<std::string>> exchange(std::string_view card, const WaitLimit& wait_limit);
   /// While links are made: why that is in vain. Never waits.
   Status check_building();
   /// The links could not be made here: the others are told.
   void give_up(const Status& reason);
-  /// The links are made here. Waits until everybody has its cards, or the patience is over.
-  Status finish(const Patience& patience);
+  /// The links are made here. Waits until everybody has its cards, or the wait limit is over.
+  Status finish(const WaitLimit& wait_limit);
 
  private:
   enum class SessionStage : uint8_t { kAgreeing, kBuilding };
@@ -76,8 +76,8 @@ class EditSession {
   void send_building(const MemberId& to, MessageKind kind, std::string_view bytes = {});
   std::string lateness(const consensus::Agreement& agreement) const;
   Status adopt(const consensus::View& view);
-  Result<std::vector<std::string>> collect(const Patience& patience);
-  Result<std::vector<std::string>> ask_for_cards(const Patience& patience);
+  Result<std::vector<std::string>> collect(const WaitLimit& wait_limit);
+  Result<std::vector<std::string>> ask_for_cards(const WaitLimit& wait_limit);
   Status building_failure() const;
   uint64_t seed() const;
 

@@ -65,8 +65,8 @@ struct HostSurvey::Words {
   };
 };
 
-HostSurvey::HostSurvey(const SurveyedRanks& ranks, const Patience& patience)
-    : all_(ranks), patience_(patience) {
+HostSurvey::HostSurvey(const SurveyedRanks& ranks, const WaitLimit& wait_limit)
+    : all_(ranks), wait_limit_(wait_limit) {
   static_assert(sizeof(Words) <= kPage);
   // Frames lie behind the page of words; the messages of a row in their place.
   frame_bytes_ = std::min(kMostFrame, (ranks.ring_bytes - kPage) / kFrames / kPage * kPage);
@@ -86,15 +86,15 @@ Status HostSurvey::wait(int peer, const std::function<bool(const Words&)>& has_c
   const Words& theirs = words_of(peer);
   if (has_come(theirs)) return {};
   const exec::Peer& other = all_.peers[static_cast<size_t>(peer)];
-  patience_.waits_for(all_.name_of(peer) + " has not measured yet");
+  wait_limit_.waits_for(all_.name_of(peer) + " has not measured yet");
   for (Backoff backoff(all_.spins); !has_come(theirs);) {
     if (!backoff.pause()) continue;
     Status absent = why_absent(other, [&] { return all_.name_of(peer); });
     if (!absent.ok()) return has_come(theirs) ? Status() : absent;
-    patience_.tell_if_due();
-    patience_.ask_if_due();
-    if (patience_.over()) {
-      return patience_.reason(all_.name_of(peer) + " has not measured this host in time");
+    wait_limit_.tell_if_due();
+    wait_limit_.ask_if_due();
+    if (wait_limit_.over()) {
+      return wait_limit_.reason(all_.name_of(peer) + " has not measured this host in time");
     }
   }
   return {};

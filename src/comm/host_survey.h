@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/exec/call_state.h"
 #include "src/select/crowd_times.h"
 
@@ -45,7 +45,7 @@ class HostSurvey {
   static constexpr int kMostRanks = 1024;
 
   /// Both are kept by reference.
-  HostSurvey(const SurveyedRanks& ranks, const Patience& patience);
+  HostSurvey(const SurveyedRanks& ranks, const WaitLimit& wait_limit);
 
   /// Equal on all ranks, which all call it.
   Result<select::CrowdTimes> measure();
@@ -75,7 +75,7 @@ class HostSurvey {
   Status copies(select::CrowdTimes& found);
 
   const SurveyedRanks& all_;
-  const Patience& patience_;
+  const WaitLimit& wait_limit_;
   uint64_t frame_bytes_ = 0;
   uint64_t met_ = 0, slices_ = 0, told_ = 0;
   uint32_t sums_ = 0;

@@ -51,7 +51,7 @@ struct Survey {
     }
   }
 
-  Result<select::CrowdTimes> measure(int rank, bool reads, const Patience& patience) const {
+  Result<select::CrowdTimes> measure(int rank, bool reads, const WaitLimit& wait_limit) const {
     const SurveyedRanks all{.peers = peers,
                             .rank = rank,
                             .cores = 2,
@@ -59,7 +59,7 @@ struct Survey {
                             .reads = reads,
                             .ring_bytes = layout.ring_bytes,
                             .name_of = [](int of) { return "rank " + std::to_string(of); }};
-    HostSurvey survey(all, patience);
+    HostSurvey survey(all, wait_limit);
     Result<select::CrowdTimes> found = survey.measure();
     disturbed[static_cast<size_t>(rank)] = survey.was_disturbed() ? 1 : 0;
     return found;
@@ -71,7 +71,7 @@ struct Survey {
     for (size_t rank = 0; rank < peers.size(); ++rank) {
       threads.emplace_back([&, rank] {
         const auto measured =
-            measure(static_cast<int>(rank), reads, Patience(deadline_after(kLimitNs)));
+            measure(static_cast<int>(rank), reads, WaitLimit(deadline_after(kLimitNs)));
         EXPECT_TRUE(measured.ok()) << measured.status().message();
         if (measured.ok()) found[rank] = measured.value();
         // The first call of whoever goes on does so while others are still on their way out, and
@@ -148,19 +148,19 @@ TEST(HostSurvey, FitsTheShortestRing) {
 
 TEST(HostSurvey, NamesARankThatIsGoneOrDoesNotCome) {
   Survey survey(2);
-  const auto late = survey.measure(0, true, Patience(monotonic_ns() + 1'000'000));
+  const auto late = survey.measure(0, true, WaitLimit(monotonic_ns() + 1'000'000));
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.status().code(), Code::kTimeout);
   EXPECT_NE(late.status().message().find("rank 1 has not measured this host in time"),
             std::string::npos)
       << late.status().message();
   survey.link.is_gone = true;
-  const auto gone = survey.measure(0, true, Patience(kNoDeadline));
+  const auto gone = survey.measure(0, true, WaitLimit(kNoDeadline));
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.status().message(), "it is gone");
   survey.link.is_gone = false;
   survey.peers[1].arena.counter(0).failed.store(1);
-  const auto failed = survey.measure(0, true, Patience(kNoDeadline));
+  const auto failed = survey.measure(0, true, WaitLimit(kNoDeadline));
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.status().message().find("rank 1 could not join"), std::string::npos);
 }

@@ -43,7 +43,7 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   join_.rank = roster_->rank;
   join_.members = number_of(members_);
   join_.meeting_number = purpose_.meeting_number;
-  join_.patience = purpose_.patience;
+  join_.wait_limit = purpose_.wait_limit;
   join_.listens_already = true;
   join_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
@@ -68,7 +68,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   bootstrap::JoinOptions join = join_;
   // Later a member that is done may end what the sense is about.
   if (!all_have_come_ && purpose_.sense) {
-    join.patience = join.patience.as_long_as(purpose_.sense);
+    join.wait_limit = join.wait_limit.as_long_as(purpose_.sense);
   }
   if (server.value() != nullptr) {
     join.look_ns = purpose_.look_ns;
@@ -88,7 +88,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
     return reason;
   }
   all_have_come_ = true;
-  if (server.value() != nullptr) server.value()->finish(purpose_.patience);
+  if (server.value() != nullptr) server.value()->finish(purpose_.wait_limit);
   std::vector<std::string> of_members;
   for (const int member : members_) {
     of_members.push_back(blobs.value()[static_cast<size_t>(member)]);
@@ -103,7 +103,7 @@ void Meeting::decline() {
   if (!server.ok()) return;
   if (server.value() == nullptr) {
     bootstrap::JoinOptions join = join_;
-    if (all_have_come_ && !purpose_.patience.cancelled()) join.farewell_ns = kFarewellNs;
+    if (all_have_come_ && !purpose_.wait_limit.cancelled()) join.farewell_ns = kFarewellNs;
     return bootstrap::decline(join);
   }
   server.value()->fail(explain(
@@ -120,8 +120,8 @@ Status Meeting::look_for_members() {
     const int member = members_[looked_++ % members_.size()];
     const RankAddress& place = roster_->places[static_cast<size_t>(member)];
     const Status status =
-        bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
-    if (purpose_.patience.cancelled()) return {};  // this rank's own end
+        bootstrap::dial(place.address, place.port, purpose_.wait_limit.at_most(kDialNs)).status();
+    if (purpose_.wait_limit.cancelled()) return {};  // this rank's own end
     if (status.code() != Code::kRemoteError) continue;
     return Status::remote_error(roster_->describe(member) + " is gone: nobody listens at " +
                                 place.address.text(place.port) + " (" +

@@ -4,7 +4,7 @@
 //
 // Threads: one. Errors: kTimeout and kRemoteError name the rank that serves, and who did not come;
 // kInvalidUsage when members disagree about who they are, and for a rank that the others leave out.
-// Bounded by the patience, and by the life of all members.
+// Bounded by the wait limit, and by the life of all members.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/server.h"
 #include "src/comm/roster.h"
@@ -25,10 +25,10 @@ class Meeting {
  public:
   struct MeetingPurpose {
     std::string what;  // for messages: "split"
-    Patience patience{0};
+    WaitLimit wait_limit{0};
     uint64_t look_ns = 60 * kNanosecondsPerSecond;  // for members that cannot come any more
-    int meeting_number = 0;           // who comes to another one waits until that is over
-    Patience::Sense sense = nullptr;  // of waiting for who has not come; null: it always has
+    int meeting_number = 0;            // who comes to another one waits until that is over
+    WaitLimit::Sense sense = nullptr;  // of waiting for who has not come; null: it always has
   };
 
   /// Of `members` (ranks of the roster, rising, this rank among them).

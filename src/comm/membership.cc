@@ -295,16 +295,16 @@ void Membership::count_cores() {
   processors_ = {};
 }
 
-Patience Membership::patience_with(int peer) const {
+WaitLimit Membership::patience_with(int peer) const {
   constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
   constexpr uint64_t kFirstLookNs = 2 * kNanosecondsPerSecond, kNextLookNs = kNanosecondsPerSecond;
-  const Patience& patience = options_.patience;
-  patience.waits_for("rank " + std::to_string(self_.rank) + " connects with " + name_of(peer));
-  if (!group_->near(rank(), peer)) return patience.at_most(kSilenceNs);
-  return patience.at_most(kSilenceNs)
+  const WaitLimit& wait_limit = options_.wait_limit;
+  wait_limit.waits_for("rank " + std::to_string(self_.rank) + " connects with " + name_of(peer));
+  if (!group_->near(rank(), peer)) return wait_limit.at_most(kSilenceNs);
+  return wait_limit.at_most(kSilenceNs)
       .as_long_as([this, peer, next_ns = deadline_after(kFirstLookNs)]() mutable {
-        options_.patience.ask_if_due();
-        if (options_.patience.senseless()) return options_.patience.reason("");
+        options_.wait_limit.ask_if_due();
+        if (options_.wait_limit.has_lost_purpose()) return options_.wait_limit.reason("");
         if (monotonic_ns() < next_ns) return Status();
         next_ns = deadline_after(kNextLookNs);
         return look_for(peer);
@@ -412,13 +412,13 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   std::unique_ptr<Membership> made(new Membership(std::move(options)));
   if (Status status = made->join(); !status.ok()) {
     made->give_up();
-    const Patience& patience = made->options_.patience;
-    return patience.cancelled() || patience.senseless() ? patience.reason("") : status;
+    const WaitLimit& wait_limit = made->options_.wait_limit;
+    return wait_limit.cancelled() || wait_limit.has_lost_purpose() ? wait_limit.reason("") : status;
   }
   // These were for joining, and hold a descriptor.
   made->options_.exchange = nullptr;
   made->options_.make_room = nullptr;
-  made->options_.patience = kNoDeadline;
+  made->options_.wait_limit = kNoDeadline;
   made->options_.previous = nullptr;
   made->options_.listener = nullptr;
   return made;
@@ -435,7 +435,7 @@ Status Membership::join() {
   offers_ = std::move(offers).value();
   if (Status status = open_roster(); !status.ok()) return status;
   if (Status status = open_transports(); !status.ok()) return status;
-  Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.patience);
+  Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.wait_limit);
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
   if (Status status = agree_on_model(); !status.ok()) return status;
@@ -474,16 +474,16 @@ Status Membership::await_domain() {
     const exec::Peer& other = peers[static_cast<size_t>(peer)];
     if (other.link == nullptr || !other.arena.valid()) continue;
     const exec::Counter& theirs = other.arena.counter(0);
-    const Patience& patience = options_.patience;
-    patience.waits_for(name_of(peer) + " has not joined yet");
+    const WaitLimit& wait_limit = options_.wait_limit;
+    wait_limit.waits_for(name_of(peer) + " has not joined yet");
     while (theirs.joined.load(std::memory_order_acquire) == exec::Joined::kNotYet) {
       Status absent = why_absent(other, [&] { return name_of(peer); });
       const bool has_come = theirs.joined.load(std::memory_order_acquire) != exec::Joined::kNotYet;
       if (!absent.ok() && !has_come) return absent;
-      patience.tell_if_due();
-      patience.ask_if_due();
-      if (patience.over()) {
-        return patience.reason(name_of(peer) + " has not joined the communicator in time");
+      wait_limit.tell_if_due();
+      wait_limit.ask_if_due();
+      if (wait_limit.over()) {
+        return wait_limit.reason(name_of(peer) + " has not joined the communicator in time");
       }
       backoff.pause();
     }

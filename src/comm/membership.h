@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "src/base/env.h"
-#include "src/base/patience.h"
 #include "src/base/processors.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/level_source.h"
 #include "src/comm/model_offers.h"
@@ -29,7 +29,7 @@ namespace tutti::comm {
 
 /// An authenticated all-gather of one blob per rank, by whatever way the ranks found each other.
 using Exchange = std::function<Result<std::vector<std::string>>(std::string_view card,
-                                                                const Patience& patience)>;
+                                                                const WaitLimit& wait_limit)>;
 
 class Membership;
 
@@ -46,7 +46,7 @@ struct MembershipOptions {
   std::string device;       // the rank's (exec::Device::identity_of); "": it has none
   EngineWish engine = EngineWish::kAuto;  // equal on all ranks
   std::string wire;                       // likewise: codecs::wire_text()
-  Patience patience{0};
+  WaitLimit wait_limit{0};
   Exchange exchange;
   // Of the group that this one is part of, where it has one: counts if hosts keep none.
   std::optional<select::Model> inherited;
@@ -147,7 +147,7 @@ class Membership {
   Status serve_transports();
   Status connect(int peer);
   /// For one that has come: it is there, and answers.
-  Patience patience_with(int peer) const;
+  WaitLimit patience_with(int peer) const;
   /// Whether a rank of this host that does not connect still means to.
   Status look_for(int peer) const;
   size_t way_to(int peer) const;

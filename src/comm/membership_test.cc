@@ -71,12 +71,12 @@ class Threads final : public transport::Transport {
   std::string_view level() const override { return inner_->level(); }
   size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view card,
-                                                   const Patience& patience) override {
-    auto link = inner_->connect(peer, card, patience);
+                                                   const WaitLimit& wait_limit) override {
+    auto link = inner_->connect(peer, card, wait_limit);
     if (!link.ok()) return link.status();
     if (kKind == Kind::kHeld && rank_ == kRanks - 1 && peer == kRanks - 2) {
-      patience.pause(kNoDeadline);
-      return patience.reason("nobody cancelled it");
+      wait_limit.pause(kNoDeadline);
+      return wait_limit.reason("nobody cancelled it");
     }
     const bool can = kKind != Kind::kBarred || rank_ + peer != 1;
     return std::unique_ptr<transport::Link>(std::make_unique<Told>(std::move(link).value(), can));
@@ -114,8 +114,8 @@ class Fabric final : public transport::Transport {
   std::string_view level() const override { return inner_->level(); }
   size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view card,
-                                                   const Patience& patience) override {
-    return inner_->connect(peer, card.substr(1), patience);
+                                                   const WaitLimit& wait_limit) override {
+    return inner_->connect(peer, card.substr(1), wait_limit);
   }
   int service_fd() const override { return inner_->service_fd(); }
   void serve() override { inner_->serve(); }
@@ -227,7 +227,7 @@ class Group {
     const std::shared_ptr<Cancellation> end = Cancellation::create().value();
     std::thread held([&] {
       MembershipOptions options = options_of(kRanks - 1, transports);
-      options.patience = Patience(kNoDeadline, end, kNoDeadline, [](const auto&, uint64_t) {});
+      options.wait_limit = WaitLimit(kNoDeadline, end, kNoDeadline, [](const auto&, uint64_t) {});
       EXPECT_FALSE(Membership::create(std::move(options)).ok());
     });
     std::vector<std::string> reasons(kRanks - 1);
@@ -236,7 +236,7 @@ class Group {
       waiting.emplace_back([&, rank] {
         MembershipOptions options = options_of(rank, transports);
         int asked = 0;
-        options.patience = options.patience.as_long_as(
+        options.wait_limit = options.wait_limit.as_long_as(
             [&] { return ++asked < 2 ? Status() : Status::remote_error("rank 2 is gone"); });
         const auto made = Membership::create(std::move(options));
         reasons[static_cast<size_t>(rank)] = made.status().message();
@@ -263,14 +263,14 @@ class Group {
     options.env = &env_;
     options.transports = transports;
     options.layout = exec::ArenaLayout(4 << 20, exec::PairExecutor::kPairBytes, kRanks);
-    options.patience = Patience(monotonic_ns() + kPatienceNs);
+    options.wait_limit = WaitLimit(monotonic_ns() + kPatienceNs);
     options.self.rank = rank;
     options.self.ranks = kRanks;
     options.self.communicator = 0xba88ed;
     options.self.host_id = "here";
     options.self.id.process = {0, 1};
     options.self.bind_address = "127.0.0.1";
-    options.exchange = [this, rank](std::string_view card, const Patience&) {
+    options.exchange = [this, rank](std::string_view card, const WaitLimit&) {
       std::unique_lock lock(mutex_);
       cards_[static_cast<size_t>(rank)] = card;
       if (++brought_ == kRanks) all_here_.notify_all();

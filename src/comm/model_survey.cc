@@ -32,8 +32,9 @@ double median_of(std::vector<uint64_t>& times) {
 constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
 
 // As CallFrame::timeout_of() takes it.
-uint64_t timeout_left(const Patience& patience) {
-  const uint64_t now_ns = monotonic_ns(), deadline_ns = patience.at_most(kSilenceNs).deadline_ns();
+uint64_t timeout_left(const WaitLimit& wait_limit) {
+  const uint64_t now_ns = monotonic_ns(),
+                 deadline_ns = wait_limit.at_most(kSilenceNs).deadline_ns();
   return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
 }
 
@@ -51,7 +52,7 @@ bool ModelSurvey::measures_host() const {
 }
 
 // Before there are calls: nothing is planned by what was believed before.
-Status ModelSurvey::measure_host(const exec::HostExecutor& executor, const Patience& patience) {
+Status ModelSurvey::measure_host(const exec::HostExecutor& executor, const WaitLimit& wait_limit) {
   if (!measures_host()) return {};
   const Membership& members = membership_;
   const SurveyedRanks all{.peers = members.peers(),
@@ -61,7 +62,7 @@ Status ModelSurvey::measure_host(const exec::HostExecutor& executor, const Patie
                           .reads = members.single_copy(),
                           .ring_bytes = options_.membership.layout.ring_bytes,
                           .name_of = [&](int rank) { return members.name_of(rank); }};
-  const Patience silence = patience.at_most(kSilenceNs);
+  const WaitLimit silence = wait_limit.at_most(kSilenceNs);
   HostSurvey survey(all, silence);
   Result<select::CrowdTimes> found = survey.measure();
   if (!found.ok()) {
@@ -87,7 +88,7 @@ Status ModelSurvey::measure_host(const exec::HostExecutor& executor, const Patie
 // The ranks have met, so nobody but who is one of them can tell what the network costs: pairs of
 // them measure, and a sum in which each number has one term that is not 0 tells all of them. Then
 // the calls of the user are planned by another model than that sum.
-Status ModelSurvey::measure_network(const SurveyedCalls& calls, const Patience& patience) {
+Status ModelSurvey::measure_network(const SurveyedCalls& calls, const WaitLimit& wait_limit) {
   if (!config().measures_at_start || model_.is_known || options_.model != nullptr) return {};
   const LinkSurvey survey(*membership_.group());
   if (survey.pairs().empty()) return {};
@@ -97,12 +98,12 @@ Status ModelSurvey::measure_network(const SurveyedCalls& calls, const Patience& 
       [&](std::span<const exec::Transfer> transfers) {
         CallRecorder& labels = calls.frame.labels();
         const uint64_t ticket = labels.recorder().queue(labels.label(transfers));
-        const uint64_t timeout_ns = timeout_left(patience);
+        const uint64_t timeout_ns = timeout_left(wait_limit);
         return drive(calls.transfers, calls.transfers.begin(transfers, timeout_ns, ticket), calls,
-                     patience);
+                     wait_limit);
       },
       found);
-  if (status.ok()) status = add_up(found, calls, patience);
+  if (status.ok()) status = add_up(found, calls, wait_limit);
   if (!status.ok()) {
     return Status(status.code(), "while the network was measured (TUTTI_MEASURE=start): " +
                                      std::string(status.message()));
@@ -125,7 +126,7 @@ Status ModelSurvey::measure_network(const SurveyedCalls& calls, const Patience& 
 // By whatever algorithm would be chosen if nobody forced one: those that a user forces are for
 // calls of the user, and may be none for this one.
 Status ModelSurvey::add_up(std::span<double> numbers, const SurveyedCalls& calls,
-                           const Patience& patience) {
+                           const WaitLimit& wait_limit) {
   PlannerOptions planning = planner_options_of(options_, membership_, model_, calls.frame.labels());
   planning.host.forced.clear();
   Collectives collectives(membership_, calls.executor, calls.frame, calls.buffers,
@@ -138,17 +139,17 @@ Status ModelSurvey::add_up(std::span<double> numbers, const SurveyedCalls& calls
   Extras extras;
   CallOptions& own = extras.options.emplace();
   own.deterministic = config().deterministic;
-  own.timeout_ns = timeout_left(patience);
+  own.timeout_ns = timeout_left(wait_limit);
   sum.extras = &extras;
   CallRecorder& labels = calls.frame.labels();
   const uint64_t ticket = labels.recorder().queue(labels.label(sum));
-  return drive(collectives, collectives.begin(sum, ticket), calls, patience);
+  return drive(collectives, collectives.begin(sum, ticket), calls, wait_limit);
 }
 
 // Drives a work that has begun, or has not, to its end; a making may be taken back meanwhile.
 template <class Work>
 Status ModelSurvey::drive(Work& work, Status begun, const SurveyedCalls& calls,
-                          const Patience& patience) {
+                          const WaitLimit& wait_limit) {
   Backoff backoff(calls.executor.state().options().spins);
   while (begun.ok()) {
     const exec::Progress progress = work.advance();
@@ -158,9 +159,10 @@ Status ModelSurvey::drive(Work& work, Status begun, const SurveyedCalls& calls,
       continue;
     }
     const bool rare = backoff.pause();
-    if (rare) patience.ask_if_due();
-    if (rare && calls.failure.check().ok() && (patience.cancelled() || patience.senseless())) {
-      calls.failure.abort(patience.reason(""));
+    if (rare) wait_limit.ask_if_due();
+    if (rare && calls.failure.check().ok() &&
+        (wait_limit.cancelled() || wait_limit.has_lost_purpose())) {
+      calls.failure.abort(wait_limit.reason(""));
     }
     calls.idle(rare);
   }

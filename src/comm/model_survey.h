@@ -9,7 +9,7 @@
 #include <functional>
 #include <span>
 
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 #include "src/comm/collectives.h"
 #include "src/comm/communicator_options.h"
 #include "src/comm/transfers.h"
@@ -34,9 +34,9 @@ class ModelSurvey {
   /// Equal on all ranks; it changes in the measurements only.
   const AgreedModel& model() const { return model_; }
   /// Collective, where there is something to measure: what copies between the ranks of a host cost.
-  Status measure_host(const exec::HostExecutor& executor, const Patience& patience);
+  Status measure_host(const exec::HostExecutor& executor, const WaitLimit& wait_limit);
   /// Collective, likewise: what the network costs.
-  Status measure_network(const SurveyedCalls& calls, const Patience& patience);
+  Status measure_network(const SurveyedCalls& calls, const WaitLimit& wait_limit);
   /// For later communicators of the same hosts, if this is one whose calls tell something.
   void keep(EnginePlans& plans, const trace::Recorder& recorder) const;
 
@@ -45,10 +45,10 @@ class ModelSurvey {
   bool measures_host() const;
   bool is_first_of_host() const;
   bool is_kept() const;
-  Status add_up(std::span<double> numbers, const SurveyedCalls& calls, const Patience& patience);
+  Status add_up(std::span<double> numbers, const SurveyedCalls& calls, const WaitLimit& wait_limit);
   template <class Work>
   static Status drive(Work& work, Status begun, const SurveyedCalls& calls,
-                      const Patience& patience);
+                      const WaitLimit& wait_limit);
 
   const CommunicatorOptions& options_;
   const Membership& membership_;

@@ -10,7 +10,7 @@ RemovedMembers::~RemovedMembers() {
   for (const int rank : barred_) epoch_.memory().bar(rank, false);
 }
 
-Status RemovedMembers::keep_out(const std::vector<MemberId>& leaving, const Patience& patience) {
+Status RemovedMembers::keep_out(const std::vector<MemberId>& leaving, const WaitLimit& wait_limit) {
   const Membership& members = epoch_.membership();
   std::vector<int> ranks;
   for (const MemberId& member : leaving) {
@@ -23,13 +23,13 @@ Status RemovedMembers::keep_out(const std::vector<MemberId>& leaving, const Pati
     ranks.push_back(rank);
   }
   for (const int rank : ranks) {
-    if (Status status = wait_for(rank, patience); !status.ok()) return status;
+    if (Status status = wait_for(rank, wait_limit); !status.ok()) return status;
   }
   return {};
 }
 
 // A process that runs is out of a window when it has copied a piece.
-Status RemovedMembers::wait_for(int rank, const Patience& patience) const {
+Status RemovedMembers::wait_for(int rank, const WaitLimit& wait_limit) const {
   transport::Link& link = *epoch_.membership().link(rank);
   const uint64_t kill_at_ns = kills_ ? deadline_after(kStretchPatienceNs) : kNoDeadline;
   constexpr uint32_t kSpins = 100;
@@ -50,9 +50,9 @@ Status RemovedMembers::wait_for(int rank, const Patience& patience) const {
                              " is to be removed, lives, and may still write to " + reach +
                              ": let it end its communicator or its process, or let the edit kill "
                              "it (kill_removed)";
-    patience.waits_for(late);
-    patience.tell_if_due();
-    if (patience.over()) return patience.reason(late);
+    wait_limit.waits_for(late);
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) return wait_limit.reason(late);
     backoff.pause();
   }
 }

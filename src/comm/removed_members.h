@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/comm/communicator.h"
 
 namespace tutti::comm {
@@ -28,12 +28,12 @@ class RemovedMembers {
   RemovedMembers& operator=(const RemovedMembers&) = delete;
 
   /// Until none of them can write to this rank's memory.
-  Status keep_out(const std::vector<MemberId>& leaving, const Patience& patience);
+  Status keep_out(const std::vector<MemberId>& leaving, const WaitLimit& wait_limit);
   /// The edit is decided: they stay outside.
   void stay_out() { is_final_ = true; }
 
  private:
-  Status wait_for(int rank, const Patience& patience) const;
+  Status wait_for(int rank, const WaitLimit& wait_limit) const;
 
   Communicator& epoch_;
   const bool kills_;

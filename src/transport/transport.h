@@ -31,8 +31,8 @@
 #include <string_view>
 
 #include "src/base/io.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/arena.h"
 
 namespace tutti::transport {
@@ -243,8 +243,8 @@ class Link {
   /// before, unless it has been wanted meanwhile.
   virtual void probe() { want(); }
   /// want(), and waits for it: OK, or why there is no connection.
-  virtual Status await(const Patience& patience) {
-    (void)patience;
+  virtual Status await(const WaitLimit& wait_limit) {
+    (void)wait_limit;
     return status();
   }
   /// Runs `call` once, when the link has left kIdle and kWanted and its descriptors are what they
@@ -283,12 +283,12 @@ class Transport {
   virtual std::string_view level() const = 0;
   /// The most that a link holds: room for them is made before links are.
   virtual size_t descriptors_per_link() const = 0;
-  /// Both ends call this for each other; bounded by `patience` (base/patience.h). Where links
+  /// Both ends call this for each other; bounded by `wait_limit` (base/wait_limit.h). Where links
   /// connect at their first use, it only makes one. A rank goes through its peers in rising order,
   /// whatever transport reaches each. The least pair that has not met is next on both sides, so
   /// nobody waits in a circle.
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
-                                                const Patience& patience) = 0;
+                                                const WaitLimit& wait_limit) = 0;
 
   /// Tells the hardware of memory that calls will often use, so that peers write to it, and it is
   /// read, without a copy. It stays so for as long as what this returns lives, which goes before

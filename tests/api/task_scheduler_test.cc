@@ -44,12 +44,12 @@ class DriverTest : public testing::Test {
     options.membership.env = &env_;
     options.membership.transports = registry::transports();
     options.membership.layout = exec::ArenaLayout(1 << 20, exec::PairExecutor::kPairBytes, 1);
-    options.membership.patience = kNoDeadline;
+    options.membership.wait_limit = kNoDeadline;
     options.membership.self.ranks = 1;
     options.membership.self.host_id = "one-host";
     options.membership.self.bind_address = "127.0.0.1";
     options.membership.exchange = [](std::string_view card,
-                                     const Patience&) -> Result<std::vector<std::string>> {
+                                     const WaitLimit&) -> Result<std::vector<std::string>> {
       return std::vector<std::string>{std::string(card)};
     };
     return std::move(comm::Communicator::create(std::move(options))).value();

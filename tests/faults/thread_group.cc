@@ -83,7 +83,7 @@ class Rank {
     membership.transports = registry::transports();
     membership.layout =
         exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes, options_.ranks);
-    membership.patience = monotonic_ns() + options_.making_ns;
+    membership.wait_limit = monotonic_ns() + options_.making_ns;
     transport::Member& self = membership.self;
     self.rank = rank;
     self.ranks = options_.ranks;
@@ -92,7 +92,7 @@ class Rank {
     self.id.process = {0, options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1};
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card,
-                                 const Patience&) -> Result<std::vector<std::string>> {
+                                 const WaitLimit&) -> Result<std::vector<std::string>> {
       std::vector<std::string> cards = table_.exchange(rank_, card);
       const Status met = options_.after_meeting ? options_.after_meeting(rank_) : Status();
       if (!met.ok()) return met;

@@ -158,7 +158,7 @@ class Rank {
     membership.env = &env_;
     membership.transports = factories_;
     membership.layout = exec::ArenaLayout(4 << 20, exec::PairExecutor::kPairBytes, kRanks);
-    membership.patience = monotonic_ns() + kHangNs;
+    membership.wait_limit = monotonic_ns() + kHangNs;
     transport::Member& self = membership.self;
     self.rank = rank_;
     self.ranks = kRanks;
@@ -166,7 +166,9 @@ class Rank {
     self.host_id = "host-" + std::to_string(rank_ / options_.per_host);
     self.id.process = {0, static_cast<uint64_t>(rank_) + 1};
     self.bind_address = "127.0.0.1";
-    membership.exchange = [this](std::string_view card, const Patience&) { return exchange(card); };
+    membership.exchange = [this](std::string_view card, const WaitLimit&) {
+      return exchange(card);
+    };
     auto made = comm::Communicator::create(std::move(wanted));
     if (!made.ok()) return failed(made.status());
     communicator_ = std::move(made).value();

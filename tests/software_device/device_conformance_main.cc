@@ -3,8 +3,8 @@
 //
 //   device_conformance [--patience=SECONDS] [--parallel=N] [--only=TEXT]
 //
-// A fact that is not observed within the patience is a hang. One that differs is observed again
-// with ten times the patience, so that a busy machine makes no difference.
+// A fact that is not observed within the wait limit is a hang. One that differs is observed again
+// with ten times the wait limit, so that a busy machine makes no difference.
 //
 // A line for each fact: "ok" or "DIFFERS", name, observed, expected ("recorded": anything), and
 // whether that is documented or assumed.
@@ -27,7 +27,7 @@ namespace softdev {
 namespace {
 
 struct Options {
-  unsigned patience = 3;
+  unsigned wait_limit = 3;
   size_t parallel = 1;
   std::string only;
   int export_to = -1;  // for the fact whose exporter is killed
@@ -42,7 +42,7 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string value = argument.substr(equals + 1);
     const long number = std::strtol(value.c_str(), nullptr, 10);
     if (name == "--patience" && number > 0) {
-      options.patience = static_cast<unsigned>(number);
+      options.wait_limit = static_cast<unsigned>(number);
     } else if (name == "--parallel" && number > 0) {
       options.parallel = static_cast<size_t>(number);
     } else if (name == "--only") {
@@ -62,17 +62,17 @@ struct Observer {
   int output = -1;
 };
 
-Observer start(const Fact& fact, unsigned patience) {
+Observer start(const Fact& fact, unsigned wait_limit) {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
   std::fflush(stdout);
   const pid_t process = fork();
   if (process == 0) {
     close(ends[0]);
-    alarm(patience);
+    alarm(wait_limit);
     Result<Client> opened = Client::open();
     if (!opened.ok()) _exit(77);
-    const Bench bench(std::move(opened).value(), patience);
+    const Bench bench(std::move(opened).value(), wait_limit);
     const std::string observed = fact.observe(bench);
     const auto written = write(ends[1], observed.data(), observed.size());
     _exit(written == static_cast<ssize_t>(observed.size()) ? 0 : 1);
@@ -119,30 +119,30 @@ std::vector<Fact> all_facts(const std::string& only) {
 }
 
 /// Which driver this is. False: there is none, or no device.
-bool print_driver(unsigned patience) {
+bool print_driver(unsigned wait_limit) {
   const Fact fact{"the driver", "", Source::kDocumented, [](const Bench& bench) {
                     return std::string(bench.client.on_software_device() ? "software device"
                                                                          : "a driver of boards") +
                            ", CUDA " + std::to_string(bench.client.cuda().version());
                   }};
-  const std::string observed = result_of(start(fact, patience));
+  const std::string observed = result_of(start(fact, wait_limit));
   const bool found = observed != "exit 77";
   std::printf("%s\n", found ? observed.c_str() : "SKIPPED: there is no device that can be used");
   return found;
 }
 
 int observe_all(const Options& options) {
-  if (!print_driver(options.patience)) return 77;
+  if (!print_driver(options.wait_limit)) return 77;
   const std::vector<Fact> facts = all_facts(options.only);
   std::vector<Observer> observers(facts.size());
   size_t started = 0, differing = 0;
   for (size_t i = 0; i < facts.size(); ++i) {
     for (; started < std::min(facts.size(), i + options.parallel); ++started) {
-      observers[started] = start(facts[started], options.patience);
+      observers[started] = start(facts[started], options.wait_limit);
     }
     std::string observed = result_of(observers[i]);
     if (!is_expected(facts[i], observed)) {
-      observed = result_of(start(facts[i], 10 * options.patience));
+      observed = result_of(start(facts[i], 10 * options.wait_limit));
     }
     const bool expected = is_expected(facts[i], observed);
     if (!expected) ++differing;
@@ -165,7 +165,7 @@ int run(int argc, char** argv) {
   if (options.export_to < 0) return observe_all(options);
   Result<Client> opened = Client::open();
   if (!opened.ok()) return 77;
-  export_and_wait(Bench(std::move(opened).value(), options.patience), options.export_to);
+  export_and_wait(Bench(std::move(opened).value(), options.wait_limit), options.export_to);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 #include "src/drivers/cuda/memory.h"
 #include "transports/shm/local_socket.h"
 
@@ -36,7 +36,7 @@ inline tutti::Result<tutti::Fd> receive_memory(int socket, uint64_t* bytes) {
   constexpr uint64_t kMinute = 60'000'000'000;
   auto received = tutti::transports::shm::receive_attached(
       socket, {reinterpret_cast<uint8_t*>(bytes), sizeof *bytes},
-      tutti::Patience(tutti::deadline_after(kMinute)));
+      tutti::WaitLimit(tutti::deadline_after(kMinute)));
   if (!received.ok()) return received.status();
   return std::move(received.value().descriptor);
 }

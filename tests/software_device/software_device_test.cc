@@ -11,11 +11,11 @@ namespace {
 
 using tutti::testing_support::Outcome;
 
-/// `patience`: how many seconds a fact may take before it is called a hang.
-Outcome conformance(const std::string& only, const SoftdevSettings& settings, int patience = 1) {
+/// `wait_limit`: how many seconds a fact may take before it is called a hang.
+Outcome conformance(const std::string& only, const SoftdevSettings& settings, int wait_limit = 1) {
   return run_on_software_device(
       "device_conformance",
-      {"--patience=" + std::to_string(patience), "--parallel=100", "--only=" + only}, settings);
+      {"--patience=" + std::to_string(wait_limit), "--parallel=100", "--only=" + only}, settings);
 }
 
 TEST(DeviceConformance, EveryFactHoldsOnTheSoftwareDevice) {
@@ -51,8 +51,8 @@ TEST(DeviceConformance, AFactThatDiffersIsPrintedAndFails) {
 
 TEST(DeviceConformance, StreamsThatShareQueuesHoldUpTheOneThatWouldEndTheirWait) {
   // Facts that are recorded are looked at once: a busy machine must not make a hang of one.
-  const int patience = tutti::testing_support::kSanitized ? 20 : 4;
-  const Outcome outcome = conformance("ended by one more stream", {{"CHANNELS", "8"}}, patience);
+  const int wait_limit = tutti::testing_support::kSanitized ? 20 : 4;
+  const Outcome outcome = conformance("ended by one more stream", {{"CHANNELS", "8"}}, wait_limit);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   const auto line_of = [&](const std::string& name) {
     const size_t begin = outcome.output.find(name);

@@ -151,8 +151,8 @@ class Sparse final : public transport::Transport {
   std::string_view level() const override { return "network"; }
   size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   const Patience& patience) override {
-    auto inner = inner_->connect(peer, peer_card, patience);
+                                                   const WaitLimit& wait_limit) override {
+    auto inner = inner_->connect(peer, peer_card, wait_limit);
     if (!inner.ok()) return inner.status();
     const auto link = std::make_shared<SparseLink>(std::move(inner).value(), board_, rank_, peer);
     const std::lock_guard lock(mutex_);

@@ -10,7 +10,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/io.h"
-#include "src/base/patience.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::cli {
 namespace {
@@ -19,7 +19,7 @@ constexpr uint64_t kLong = 600'000'000'000;  // ns
 
 std::string ask(const MetricsPort& port, std::string_view request) {
   const auto address = bootstrap::Address::parse("127.0.0.1").value();
-  auto connection = bootstrap::dial(address, port.port(), Patience(monotonic_ns() + kLong));
+  auto connection = bootstrap::dial(address, port.port(), WaitLimit(monotonic_ns() + kLong));
   EXPECT_TRUE(connection.ok());
   if (!connection.ok()) return {};
   const int socket = connection.value().get();

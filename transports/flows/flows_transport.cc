@@ -27,12 +27,12 @@ class Flows final : public tcp::MetTransport {
   }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, int peer, const Patience& patience) override {
+  MadePipe open_pipe(tcp::PeerSocket socket, int peer, const WaitLimit& wait_limit) override {
     const uint32_t wish = member().tcp_flows != 0
                               ? member().tcp_flows
                               : flows_for(transport::path_between(member(), peer),
                                           transport::door::Gate::round_trip_of_tcp(socket.get()));
-    auto sockets = open_flows(socket.get(), wish, member().rank > peer, patience);
+    auto sockets = open_flows(socket.get(), wish, member().rank > peer, wait_limit);
     if (!sockets.ok()) return sockets.status();
     auto pipe = FlowsPipe::open(std::move(socket), std::move(sockets).value());
     if (!pipe.ok()) return pipe.status();

@@ -38,18 +38,18 @@ Status nonsense(const char* what) {
                               what);
 }
 
-Status send_hello(int socket, const FlowsHello& hello, const Patience& patience) {
+Status send_hello(int socket, const FlowsHello& hello, const WaitLimit& wait_limit) {
   std::array<uint8_t, kHelloBytes> bytes{};
   std::memcpy(bytes.data(), kMagic, sizeof kMagic);
   bytes[4] = static_cast<uint8_t>(hello.wish);
   put_little(&bytes[6], hello.port, 2);
   std::memcpy(&bytes[8], hello.secret.data(), kSecretBytes);
-  return send_all(socket, bytes.data(), bytes.size(), patience);
+  return send_all(socket, bytes.data(), bytes.size(), wait_limit);
 }
 
-Result<FlowsHello> receive_hello(int socket, const Patience& patience) {
+Result<FlowsHello> receive_hello(int socket, const WaitLimit& wait_limit) {
   std::array<uint8_t, kHelloBytes> bytes{};
-  Status status = receive_exactly(socket, bytes.data(), bytes.size(), patience);
+  Status status = receive_exactly(socket, bytes.data(), bytes.size(), wait_limit);
   if (!status.ok()) return status;
   if (std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
     return nonsense("another version of Tutti?");
@@ -71,7 +71,7 @@ Result<tcp::IpEndpoint> peer_of(int socket, uint16_t port) {
 }
 
 Result<std::vector<KeptFd>> call(int proved, const FlowsHello& theirs, uint32_t count,
-                                 const Patience& patience) {
+                                 const WaitLimit& wait_limit) {
   const auto place = peer_of(proved, theirs.port);
   if (!place.ok()) return place.status();
   std::vector<KeptFd> sockets;
@@ -84,7 +84,7 @@ Result<std::vector<KeptFd>> call(int proved, const FlowsHello& theirs, uint32_t 
     std::array<uint8_t, kCallBytes> bytes{};
     std::memcpy(bytes.data(), theirs.secret.data(), kSecretBytes);
     bytes[kSecretBytes] = static_cast<uint8_t>(i);
-    Status status = send_all(sockets[i].get(), bytes.data(), bytes.size(), patience);
+    Status status = send_all(sockets[i].get(), bytes.data(), bytes.size(), wait_limit);
     if (!status.ok()) return status;
   }
   return sockets;
@@ -170,7 +170,7 @@ uint32_t flows_for(const transport::PathRates& path, uint64_t measured_ns) {
 }
 
 Result<std::vector<KeptFd>> open_flows(int proved, uint32_t wish, bool listens,
-                                       const Patience& patience) {
+                                       const WaitLimit& wait_limit) {
   FlowsHello mine;
   mine.wish = wish;
   KeptFd listener;
@@ -179,14 +179,14 @@ Result<std::vector<KeptFd>> open_flows(int proved, uint32_t wish, bool listens,
     if (!made.ok()) return made.status();
     listener = std::move(made).value();
   }
-  if (Status status = send_hello(proved, mine, patience); !status.ok()) return status;
-  const Result<FlowsHello> theirs = receive_hello(proved, patience);
+  if (Status status = send_hello(proved, mine, wait_limit); !status.ok()) return status;
+  const Result<FlowsHello> theirs = receive_hello(proved, wait_limit);
   if (!theirs.ok()) return theirs.status();
   const uint32_t count = std::max(wish, theirs.value().wish);
-  if (!listens) return call(proved, theirs.value(), count, patience);
+  if (!listens) return call(proved, theirs.value(), count, wait_limit);
   Listening listening(std::move(listener), mine, count);
   while (!listening.is_done()) {
-    if (patience.over()) return patience.reason("the peer's sockets did not come in time");
+    if (wait_limit.over()) return wait_limit.reason("the peer's sockets did not come in time");
     listening.step();
   }
   return listening.take();

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/member.h"
 
 namespace tutti::transports::flows {
@@ -30,6 +30,6 @@ uint32_t flows_for(const transport::PathRates& path, uint64_t measured_ns);
 /// Both ends call this. `proved`: the socket. `listens`: this end does, for the other one calls.
 /// Of two wishes the larger one counts. The sockets have one order on both ends.
 Result<std::vector<KeptFd>> open_flows(int proved, uint32_t wish, bool listens,
-                                       const Patience& patience);
+                                       const WaitLimit& wait_limit);
 
 }  // namespace tutti::transports::flows

@@ -143,7 +143,7 @@ class Loopback final : public transport::Transport {
   size_t descriptors_per_link() const override { return 1; }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   const Patience&) override {
+                                                   const WaitLimit&) override {
     if (!reaches(peer_card)) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " is not a thread of this process");

@@ -26,7 +26,7 @@ Status give_descriptor(int socket, int descriptor) {
 Result<Fd> take_descriptor(int socket, int descriptor) {
   constexpr uint64_t kNow = 0;
   Message message{};
-  Result<Attachment> attached = receive_attached(socket, message, Patience(kNow));
+  Result<Attachment> attached = receive_attached(socket, message, WaitLimit(kNow));
   if (attached.status().code() == Code::kTimeout) return Status::remote_error("it gave none");
   if (!attached.ok()) return attached.status();
   const auto number = static_cast<int>(get_little(&message[kNumberAt], 4));

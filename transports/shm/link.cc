@@ -104,11 +104,11 @@ const Probe& own_probe() {
 }
 
 /// Both sides must decide alike, so a capability counts only if both have it.
-Result<bool> agree(int socket, bool mine, const Patience& patience) {
+Result<bool> agree(int socket, bool mine, const WaitLimit& wait_limit) {
   const uint8_t ours = mine ? 1 : 0;
   uint8_t theirs = 0;
-  if (Status status = send_all(socket, &ours, 1, patience); !status.ok()) return status;
-  if (Status status = receive_exactly(socket, &theirs, 1, patience); !status.ok()) {
+  if (Status status = send_all(socket, &ours, 1, wait_limit); !status.ok()) return status;
+  if (Status status = receive_exactly(socket, &theirs, 1, wait_limit); !status.ok()) {
     return status;
   }
   if (theirs > 1) return Status::remote_error("the peer answered with garbage");
@@ -124,13 +124,13 @@ std::string PeerProcess::text() const {
 
 Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const PeerProcess& peer,
                                                     const ShmMemory& memory,
-                                                    const Patience& patience) {
+                                                    const WaitLimit& wait_limit) {
   const Introduction ours = introduce_self(memory.arena, own_probe());
   if (Status status = send_attached(socket.get(), ours, memory.arena.fd()); !status.ok()) {
     return status;
   }
   Introduction theirs{};
-  Result<Attachment> attached = receive_attached(socket.get(), theirs, patience);
+  Result<Attachment> attached = receive_attached(socket.get(), theirs, wait_limit);
   if (!attached.ok()) return attached.status();
   Attachment& peer_owns = attached.value();
   if (std::memcmp(theirs.data(), kMagic.data(), kMagic.size()) != 0) {
@@ -140,7 +140,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const PeerPro
                                                            get_little(&theirs[kArenaBytesAt], 8));
   if (!arena.ok()) return arena.status();
   const Result<bool> single_copy =
-      agree(socket.get(), can_copy(peer_owns.process, theirs), patience);
+      agree(socket.get(), can_copy(peer_owns.process, theirs), wait_limit);
   if (!single_copy.ok()) return single_copy.status();
   PeerProcess known = peer;
   known.visible = peer_owns.process;

@@ -44,7 +44,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   /// can read and write each other's ordinary memory. Both sides call it at the same time.
   static Result<std::unique_ptr<ShmLink>> introduce(KeptFd socket, const PeerProcess& peer,
                                                     const ShmMemory& memory,
-                                                    const Patience& patience);
+                                                    const WaitLimit& wait_limit);
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Mapped* mapped() override { return this; }

@@ -97,7 +97,7 @@ Result<LocalListener> listen_locally() {
   return LocalListener{std::move(fd).value(), name};
 }
 
-Result<KeptFd> dial_locally(const std::string& name, const Patience& patience) {
+Result<KeptFd> dial_locally(const std::string& name, const WaitLimit& wait_limit) {
   constexpr uint64_t kPauseNs = 1'000'000;
   const LocalAddress address(name);
   Result<KeptFd> fd = open_socket();
@@ -105,8 +105,8 @@ Result<KeptFd> dial_locally(const std::string& name, const Patience& patience) {
   while (connect(fd.value().get(), address.get(), address.bytes) < 0) {
     // EAGAIN: the queue of the listener is full, and there is nothing to poll for.
     if (errno != EAGAIN && errno != EINTR) return errno_status("connect");
-    if (patience.over()) return patience.reason("the peer's queue of connections stayed full");
-    patience.pause(kPauseNs);
+    if (wait_limit.over()) return wait_limit.reason("the peer's queue of connections stayed full");
+    wait_limit.pause(kPauseNs);
   }
   return fd;
 }
@@ -158,7 +158,7 @@ Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor)
 }
 
 Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
-                                    const Patience& patience) {
+                                    const WaitLimit& wait_limit) {
   const int on = 1;
   if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0) {
     return errno_status("setsockopt(SO_PASSCRED)");
@@ -179,8 +179,8 @@ Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
     } else if (count == 0 || errno == ECONNRESET) {
       return Status::remote_error("the peer closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_ready(socket, POLLIN, patience)) {
-        return patience.reason("the deadline passed while waiting for the peer's memory");
+      if (!wait_ready(socket, POLLIN, wait_limit)) {
+        return wait_limit.reason("the deadline passed while waiting for the peer's memory");
       }
     } else if (errno != EINTR) {
       return errno_status("recvmsg");

@@ -16,8 +16,8 @@
 
 #include "src/base/fork.h"
 #include "src/base/io.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::transports::shm {
 
@@ -26,7 +26,7 @@ struct LocalListener {
   std::string name;  // random
 };
 Result<LocalListener> listen_locally();
-Result<KeptFd> dial_locally(const std::string& name, const Patience& patience);
+Result<KeptFd> dial_locally(const std::string& name, const WaitLimit& wait_limit);
 
 /// kUnsupported if the other end belongs to another user.
 Status check_user(int socket);
@@ -40,6 +40,7 @@ struct Attachment {
 /// `bytes` must fit into an idle socket.
 Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor);
 /// Exactly `bytes`, and exactly one descriptor and one sender.
-Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, const Patience& patience);
+Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
+                                    const WaitLimit& wait_limit);
 
 }  // namespace tutti::transports::shm

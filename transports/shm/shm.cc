@@ -43,7 +43,7 @@ class Shm final : public transport::Transport {
   size_t descriptors_per_link() const override { return 4; }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   const Patience& patience) override {
+                                                   const WaitLimit& wait_limit) override {
     const std::optional<ShmCard> card = ShmCard::read(peer_card);
     if (!card || !card_.shares_with(*card) || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
@@ -51,7 +51,7 @@ class Shm final : public transport::Transport {
                                       std::to_string(member_.rank));
     }
     const auto dial = [&]() -> Result<KeptFd> {
-      Result<KeptFd> fd = dial_locally(card->socket, patience);
+      Result<KeptFd> fd = dial_locally(card->socket, wait_limit);
       if (!fd.ok()) return fd;
       // The listener's user: nobody else may stand in for the peer, not even to see a hello.
       if (Status status = check_user(fd.value().get()); !status.ok()) return status;
@@ -61,11 +61,12 @@ class Shm final : public transport::Transport {
       PeerProcess process;
       process.rank = rank;
       process.host_id = card_.host_id;
-      auto link = ShmLink::introduce(std::move(fd), process, {*member_.arena, imports_}, patience);
+      auto link =
+          ShmLink::introduce(std::move(fd), process, {*member_.arena, imports_}, wait_limit);
       if (!link.ok()) return link.status();
       return std::unique_ptr<transport::Link>(std::move(link).value());
     };
-    auto link = meeting_.meet(peer, dial, introduce, patience);
+    auto link = meeting_.meet(peer, dial, introduce, wait_limit);
     if (!link.ok()) return explain(link.status(), peer, *card);
     return link;
   }

@@ -224,20 +224,20 @@ void TcpLink::after_early_call() {
   want_once();
 }
 
-Status TcpLink::await(const Patience& patience) {
+Status TcpLink::await(const WaitLimit& wait_limit) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   want();
   std::unique_lock lock(mutex());
-  while (!has_settled() && !patience.over()) {
+  while (!has_settled() && !wait_limit.over()) {
     connection_->changed().wait_for(lock, kLook);
     const std::shared_ptr<Wire> wire = connection_->wire();
     if (!has_settled() && wire != nullptr) (void)connection_->work(*wire);  // for its answer
-    patience.tell_if_due();
-    patience.ask_if_due();
+    wait_limit.tell_if_due();
+    wait_limit.ask_if_due();
   }
   if (has_settled()) return has_failed() ? status_ : Status();
   lock.unlock();
-  if (patience.cancelled() || patience.senseless()) return patience.reason("");
+  if (wait_limit.cancelled() || wait_limit.has_lost_purpose()) return wait_limit.reason("");
   Dialer* const dialer = connection_->dialer();
   return dialer != nullptr ? dialer->overdue(*this) : Status::timeout("nobody connects it");
 }

@@ -64,7 +64,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   State state() const override;
   void want() override;
   void probe() override;
-  Status await(const Patience& patience) override;
+  Status await(const WaitLimit& wait_limit) override;
   void on_settled(std::function<void()> call) override;
   void on_failed(std::function<void()> hook) override;
 

@@ -155,14 +155,14 @@ TEST(TcpLink, WithoutMemoryToReadWithItIsDeadAndSaysWhy) {
   EXPECT_EQ(links.zero->status().code(), Code::kRemoteError);
 }
 
-// Many links end together: the patience of each begins when it is asked first.
+// Many links end together: the wait limit of each begins when it is asked first.
 TEST(TcpLink, WhoWaitsForAConnectionAsksWhetherItStillMakesSense) {
   const auto link = link_of(0, "here");  // nobody connects it
   int asked = 0;
-  const Patience patience = Patience(monotonic_ns() + kPatienceNs).as_long_as([&] {
+  const WaitLimit wait_limit = WaitLimit(monotonic_ns() + kPatienceNs).as_long_as([&] {
     return ++asked < 2 ? Status() : Status::remote_error("rank 1 is gone");
   });
-  EXPECT_EQ(link->await(patience).message(), "rank 1 is gone");
+  EXPECT_EQ(link->await(wait_limit).message(), "rank 1 is gone");
   EXPECT_EQ(asked, 2);
 }
 

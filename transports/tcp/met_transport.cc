@@ -48,7 +48,7 @@ std::string MetTransport::absence(std::string_view card) const {
 }
 
 MetTransport::MadeLink MetTransport::connect(int peer, std::string_view peer_card,
-                                             const Patience& patience) {
+                                             const WaitLimit& wait_limit) {
   const std::optional<DoorCard> card = DoorCard::read(kind_.tag, peer_card);
   if (!card || !card_.reaches(*card) || peer == member_.rank) {
     return Status::invalid_argument("rank " + std::to_string(peer) + " is not reached by " +
@@ -57,12 +57,13 @@ MetTransport::MadeLink MetTransport::connect(int peer, std::string_view peer_car
   const auto dial_peer = [&] { return dial(card->endpoint); };
   const auto introduce = [&](KeptFd socket, int rank) -> MadeLink {
     (void)make_fast(socket.get());
-    MadePipe pipe = open_pipe(PeerSocket(std::move(socket), member_.keepalive_ns), rank, patience);
+    MadePipe pipe =
+        open_pipe(PeerSocket(std::move(socket), member_.keepalive_ns), rank, wait_limit);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::Link>(std::make_unique<transport::stream::MessageLink>(
         member_.rank, rank, place(), std::move(pipe).value()));
   };
-  MadeLink link = meeting_->meet(peer, dial_peer, introduce, patience);
+  MadeLink link = meeting_->meet(peer, dial_peer, introduce, wait_limit);
   if (!link.ok()) return explain(link.status(), peer, *card);
   return link;
 }

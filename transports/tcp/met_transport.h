@@ -46,7 +46,7 @@ class MetTransport : public transport::Transport {
   std::string neighborhood(std::string_view card) const override;
   std::string absence(std::string_view card) const override;
   std::string_view level() const override { return "rdma"; }
-  MadeLink connect(int peer, std::string_view peer_card, const Patience& patience) override;
+  MadeLink connect(int peer, std::string_view peer_card, const WaitLimit& wait_limit) override;
 
  protected:
   /// Of a rank that reaches nobody. `member` outlives the transport.
@@ -54,7 +54,7 @@ class MetTransport : public transport::Transport {
   MetTransport(const transport::Member& member, const MetKind& kind, MetDoor door);
 
   /// Both ends, this rank's and that of `peer`, have proved themselves on the socket.
-  virtual MadePipe open_pipe(PeerSocket socket, int peer, const Patience& patience) = 0;
+  virtual MadePipe open_pipe(PeerSocket socket, int peer, const WaitLimit& wait_limit) = 0;
   /// The name in errors of what this rank talks by: "RDMA port mlx5_0:1".
   virtual std::string place() const = 0;
   const transport::Member& member() const { return member_; }

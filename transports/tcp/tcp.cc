@@ -30,7 +30,7 @@ class TcpTransport final : public transport::Transport {
   size_t descriptors_per_link() const override { return 1; }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   const Patience&) override {
+                                                   const WaitLimit&) override {
     const std::optional<TcpCard> card = TcpCard::read(peer_card);
     if (!card || peer < 0 || peer >= member_.ranks || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +

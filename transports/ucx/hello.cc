@@ -19,7 +19,7 @@ Status nonsense(const char* what) {
 
 }  // namespace
 
-Status send_hello(int socket, const WorkerHello& hello, const Patience& patience) {
+Status send_hello(int socket, const WorkerHello& hello, const WaitLimit& wait_limit) {
   std::array<uint8_t, kFixedBytes> fixed{};
   std::memcpy(fixed.data(), kMagic, sizeof kMagic);
   put_little(&fixed[4], hello.token, 8);
@@ -27,12 +27,12 @@ Status send_hello(int socket, const WorkerHello& hello, const Patience& patience
   put_little(&fixed[16], hello.writes.size(), 4);
   std::string bytes(fixed.begin(), fixed.end());
   bytes += hello.frames + hello.writes;
-  return send_all(socket, bytes.data(), bytes.size(), patience);
+  return send_all(socket, bytes.data(), bytes.size(), wait_limit);
 }
 
-Result<WorkerHello> receive_hello(int socket, const Patience& patience) {
+Result<WorkerHello> receive_hello(int socket, const WaitLimit& wait_limit) {
   std::array<uint8_t, kFixedBytes> fixed{};
-  Status status = receive_exactly(socket, fixed.data(), fixed.size(), patience);
+  Status status = receive_exactly(socket, fixed.data(), fixed.size(), wait_limit);
   if (!status.ok()) return status;
   if (std::memcmp(fixed.data(), kMagic, sizeof kMagic) != 0) {
     return nonsense("another version of Tutti?");
@@ -47,7 +47,7 @@ Result<WorkerHello> receive_hello(int socket, const Patience& patience) {
     address->resize(bytes);
   }
   for (std::string* address : {&hello.frames, &hello.writes}) {
-    status = receive_exactly(socket, address->data(), address->size(), patience);
+    status = receive_exactly(socket, address->data(), address->size(), wait_limit);
     if (!status.ok()) return status;
   }
   return hello;

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <string>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 
 namespace tutti::transports::ucx {
 
@@ -24,7 +24,7 @@ struct WorkerHello {
   std::string writes;
 };
 
-Status send_hello(int socket, const WorkerHello& hello, const Patience& patience);
-Result<WorkerHello> receive_hello(int socket, const Patience& patience);
+Status send_hello(int socket, const WorkerHello& hello, const WaitLimit& wait_limit);
+Result<WorkerHello> receive_hello(int socket, const WaitLimit& wait_limit);
 
 }  // namespace tutti::transports::ucx

@@ -50,10 +50,10 @@ std::optional<transport::stream::KeyedPlace> WritableRanges::place_of(const void
 // ---- the beginning ------------------------------------------------------------------------------
 
 Result<std::unique_ptr<UcxPipe>> UcxPipe::open(UcxCommons commons, tcp::PeerSocket socket,
-                                               const Patience& patience) {
+                                               const WaitLimit& wait_limit) {
   std::unique_ptr<UcxPipe> made(new UcxPipe(std::move(commons), std::move(socket)));
   if (Status status = made->prepare(); !status.ok()) return status;
-  if (Status status = made->meet(patience); !status.ok()) return status;
+  if (Status status = made->meet(wait_limit); !status.ok()) return status;
   return made;
 }
 
@@ -72,53 +72,53 @@ Status UcxPipe::prepare() {
   return {};
 }
 
-Status UcxPipe::meet(const Patience& patience) {
+Status UcxPipe::meet(const WaitLimit& wait_limit) {
   const WorkerHello mine{token_, frames_->address(), writes_->address()};
-  if (Status status = send_hello(socket_.get(), mine, patience); !status.ok()) return status;
-  const Result<WorkerHello> theirs = receive_hello(socket_.get(), patience);
+  if (Status status = send_hello(socket_.get(), mine, wait_limit); !status.ok()) return status;
+  const Result<WorkerHello> theirs = receive_hello(socket_.get(), wait_limit);
   if (!theirs.ok()) return theirs.status();
   peer_token_ = theirs.value().token;
   if (Status status = frames_->connect(theirs.value().frames); !status.ok()) return status;
   if (Status status = writes_->connect(theirs.value().writes); !status.ok()) return status;
-  if (Status status = wire_up(patience); !status.ok()) return status;
+  if (Status status = wire_up(wait_limit); !status.ok()) return status;
   return watch_all();
 }
 
 // UCX connects at the first message, and both ends have to move for it. Afterwards messages leave
 // though the peer does nothing.
-Status UcxPipe::wire_up(const Patience& patience) {
+Status UcxPipe::wire_up(const WaitLimit& wait_limit) {
   constexpr int kWorkers = 2;
   for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
     send_token(*worker, kHello, {}, kMessage);
     worker->flush(kMessage);
   }
   while (wiring_.hellos < kWorkers || wiring_.sent < 2 * kWorkers) {
-    if (Status status = move_both(patience); !status.ok()) return status;
+    if (Status status = move_both(wait_limit); !status.ok()) return status;
   }
-  if (Status status = send_all(socket_.get(), &kReady, 1, patience); !status.ok()) return status;
+  if (Status status = send_all(socket_.get(), &kReady, 1, wait_limit); !status.ok()) return status;
   for (;;) {
     const int heard = socket_.hear();
     if (heard == kReady) return {};
     if (heard >= 0) return Status::remote_error("it is not ready");
-    if (Status status = move_both(patience); !status.ok()) return status;
+    if (Status status = move_both(wait_limit); !status.ok()) return status;
   }
 }
 
-Status UcxPipe::move_both(const Patience& patience) {
+Status UcxPipe::move_both(const WaitLimit& wait_limit) {
   bool moved = false;
   for (UcxWorker* worker : {frames_.get(), writes_.get()}) {
     moved = worker->progress() || moved;
     wiring_.sent += static_cast<int>(worker->take_done().size());
     if (!worker->status().ok()) return explain(worker->status());
   }
-  return moved ? Status() : sleep(patience);
+  return moved ? Status() : sleep(wait_limit);
 }
 
 // A short one: UCX's descriptors are not trusted before both ends are connected.
-Status UcxPipe::sleep(const Patience& patience) const {
-  if (patience.over()) {
-    return patience.reason("UCX made no connection on " + commons_.context->network().devices +
-                           " in time");
+Status UcxPipe::sleep(const WaitLimit& wait_limit) const {
+  if (wait_limit.over()) {
+    return wait_limit.reason("UCX made no connection on " + commons_.context->network().devices +
+                             " in time");
   }
   pollfd entry{socket_.get(), POLLIN, 0};
   ::poll(&entry, 1, 1);

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/poll_set.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/stream/message_link.h"
 #include "transports/tcp/peer_socket.h"
 #include "transports/ucx/context.h"
@@ -60,7 +60,7 @@ class UcxPipe final : public transport::stream::MessagePipe {
 
   /// Both ends call this with the two ends of a socket on which they have proved themselves.
   static Result<std::unique_ptr<UcxPipe>> open(UcxCommons commons, tcp::PeerSocket socket,
-                                               const Patience& patience);
+                                               const WaitLimit& wait_limit);
   ~UcxPipe() override;
 
   uint64_t payload_limit() const override { return kPayloadBytes; }
@@ -93,10 +93,10 @@ class UcxPipe final : public transport::stream::MessagePipe {
       : commons_(std::move(commons)), writable_(commons_.ranges), socket_(std::move(socket)) {}
 
   Status prepare();
-  Status meet(const Patience& patience);
-  Status wire_up(const Patience& patience);
-  Status sleep(const Patience& patience) const;
-  Status move_both(const Patience& patience);
+  Status meet(const WaitLimit& wait_limit);
+  Status wire_up(const WaitLimit& wait_limit);
+  Status sleep(const WaitLimit& wait_limit) const;
+  Status move_both(const WaitLimit& wait_limit);
   Status watch_all();
   void send_token(UcxWorker& worker, unsigned kind, std::span<const std::byte> rest, uint64_t name);
   void take(unsigned kind, std::span<const std::byte> header, std::span<const std::byte> payload);

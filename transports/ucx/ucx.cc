@@ -31,9 +31,9 @@ class Ucx final : public tcp::MetTransport {
   }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, int, const Patience& patience) override {
+  MadePipe open_pipe(tcp::PeerSocket socket, int, const WaitLimit& wait_limit) override {
     auto pipe =
-        UcxPipe::open({context_, ranges_, contexts_->farewells()}, std::move(socket), patience);
+        UcxPipe::open({context_, ranges_, contexts_->farewells()}, std::move(socket), wait_limit);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::stream::MessagePipe>(std::move(pipe).value());
   }

@@ -42,7 +42,7 @@ const char* wrong_with(const PortsHello& hello) {
 
 }  // namespace
 
-Status send_hello(int socket, const PortsHello& hello, const Patience& patience) {
+Status send_hello(int socket, const PortsHello& hello, const WaitLimit& wait_limit) {
   std::vector<uint8_t> bytes(kFixedBytes + hello.ports.size() * kPortBytes);
   std::memcpy(bytes.data(), kMagic, sizeof kMagic);
   bytes[4] = static_cast<uint8_t>(hello.ports.size());
@@ -58,12 +58,13 @@ Status send_hello(int socket, const PortsHello& hello, const Patience& patience)
     at[18] = port.mtu;
     at += kPortBytes;
   }
-  return send_all(socket, bytes.data(), bytes.size(), patience);
+  return send_all(socket, bytes.data(), bytes.size(), wait_limit);
 }
 
-Result<PortsHello> receive_hello(int socket, const Patience& patience) {
+Result<PortsHello> receive_hello(int socket, const WaitLimit& wait_limit) {
   std::array<uint8_t, kFixedBytes> fixed{};
-  if (Status status = receive_exactly(socket, fixed.data(), kFixedBytes, patience); !status.ok()) {
+  if (Status status = receive_exactly(socket, fixed.data(), kFixedBytes, wait_limit);
+      !status.ok()) {
     return status;
   }
   if (std::memcmp(fixed.data(), kMagic, sizeof kMagic) != 0) {
@@ -76,7 +77,7 @@ Result<PortsHello> receive_hello(int socket, const Patience& patience) {
   if (const char* wrong = wrong_with(hello); wrong != nullptr) return nonsense(wrong);
   if (fixed[4] < 1 || fixed[4] > kMostRdmaRails) return nonsense("a number of ports");
   std::vector<uint8_t> rest(fixed[4] * kPortBytes);
-  Status status = receive_exactly(socket, rest.data(), rest.size(), patience);
+  Status status = receive_exactly(socket, rest.data(), rest.size(), wait_limit);
   if (!status.ok()) return status;
   for (size_t at = 0; at < rest.size(); at += kPortBytes) {
     PortEnd& port = hello.ports.emplace_back();
@@ -88,7 +89,7 @@ Result<PortsHello> receive_hello(int socket, const Patience& patience) {
   return hello;
 }
 
-Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const Patience& patience) {
+Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const WaitLimit& wait_limit) {
   std::vector<uint8_t> bytes(kCountBytes + pairs.size() * kPairBytes);
   put_little(bytes.data(), pairs.size(), 4);
   uint8_t* at = bytes.data() + kCountBytes;
@@ -97,16 +98,16 @@ Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const Pati
     put_little(at + 4, pair.sequence, 4);
     at += kPairBytes;
   }
-  return send_all(socket, bytes.data(), bytes.size(), patience);
+  return send_all(socket, bytes.data(), bytes.size(), wait_limit);
 }
 
 Result<std::vector<QueuePairEnd>> receive_pairs(int socket, size_t count,
-                                                const Patience& patience) {
+                                                const WaitLimit& wait_limit) {
   std::vector<uint8_t> bytes(kCountBytes + count * kPairBytes);
-  Status status = receive_exactly(socket, bytes.data(), kCountBytes, patience);
+  Status status = receive_exactly(socket, bytes.data(), kCountBytes, wait_limit);
   if (!status.ok()) return status;
   if (word_at(bytes.data()) != count) return nonsense("another number of queue pairs");
-  status = receive_exactly(socket, &bytes[kCountBytes], count * kPairBytes, patience);
+  status = receive_exactly(socket, &bytes[kCountBytes], count * kPairBytes, wait_limit);
   if (!status.ok()) return status;
   std::vector<QueuePairEnd> pairs;
   for (size_t at = kCountBytes; at < bytes.size(); at += kPairBytes) {
@@ -116,10 +117,10 @@ Result<std::vector<QueuePairEnd>> receive_pairs(int socket, size_t count,
   return nonsense("numbers of queue pairs beyond 24 bits");
 }
 
-Status exchange_ready(int socket, const Patience& patience) {
-  if (Status status = send_all(socket, &kReady, 1, patience); !status.ok()) return status;
+Status exchange_ready(int socket, const WaitLimit& wait_limit) {
+  if (Status status = send_all(socket, &kReady, 1, wait_limit); !status.ok()) return status;
   char ready = 0;
-  if (Status status = receive_exactly(socket, &ready, 1, patience); !status.ok()) return status;
+  if (Status status = receive_exactly(socket, &ready, 1, wait_limit); !status.ok()) return status;
   return ready == kReady ? Status() : nonsense("it is not ready");
 }
 

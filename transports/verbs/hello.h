@@ -17,8 +17,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "transports/verbs/flow_shape.h"
 #include "transports/verbs/lane.h"
 #include "transports/verbs/queue_pair.h"
@@ -32,16 +32,17 @@ struct PortsHello {
   FlowShape wish;
 };
 
-Status send_hello(int socket, const PortsHello& hello, const Patience& patience);
-Result<PortsHello> receive_hello(int socket, const Patience& patience);
+Status send_hello(int socket, const PortsHello& hello, const WaitLimit& wait_limit);
+Result<PortsHello> receive_hello(int socket, const WaitLimit& wait_limit);
 
 inline constexpr size_t kMostLanes = 64;
-Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const Patience& patience);
+Status send_pairs(int socket, const std::vector<QueuePairEnd>& pairs, const WaitLimit& wait_limit);
 /// As many as this rank has.
-Result<std::vector<QueuePairEnd>> receive_pairs(int socket, size_t count, const Patience& patience);
+Result<std::vector<QueuePairEnd>> receive_pairs(int socket, size_t count,
+                                                const WaitLimit& wait_limit);
 
 /// Both ends say, and wait for, that they take what the other one sends.
-Status exchange_ready(int socket, const Patience& patience);
+Status exchange_ready(int socket, const WaitLimit& wait_limit);
 
 /// The peer has closed its end of this lane.
 struct ClosedLane {

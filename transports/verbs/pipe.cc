@@ -40,22 +40,22 @@ std::optional<transport::stream::KeyedPlace> PlacedRanges::place_of(const void* 
 
 Result<std::unique_ptr<VerbsPipe>> VerbsPipe::open(const PipeGround& ground, const FlowShape& wish,
                                                    tcp::PeerSocket socket,
-                                                   const Patience& patience) {
+                                                   const WaitLimit& wait_limit) {
   std::unique_ptr<VerbsPipe> made(new VerbsPipe(ground, std::move(socket)));
-  if (Status status = made->meet(wish, patience); !status.ok()) return status;
+  if (Status status = made->meet(wish, wait_limit); !status.ok()) return status;
   if (Status status = made->watch(); !status.ok()) return status;
   return made;
 }
 
-Status VerbsPipe::meet(const FlowShape& wish, const Patience& patience) {
+Status VerbsPipe::meet(const FlowShape& wish, const WaitLimit& wait_limit) {
   const int socket = socket_.get();
   PortsHello mine;
   for (const auto& domain : ground_.domains) mine.ports.push_back(end_of(domain->adapter()));
   mine.slots = ControlLanes::kSlots;
   mine.slot_bytes = ControlLanes::kSlotBytes;
   mine.wish = wish;
-  if (Status status = send_hello(socket, mine, patience); !status.ok()) return status;
-  const Result<PortsHello> heard = receive_hello(socket, patience);
+  if (Status status = send_hello(socket, mine, wait_limit); !status.ok()) return status;
+  const Result<PortsHello> heard = receive_hello(socket, wait_limit);
   if (!heard.ok()) return heard.status();
   const PortsHello& theirs = heard.value();
   if (theirs.slots != mine.slots || theirs.slot_bytes != mine.slot_bytes) {
@@ -65,14 +65,14 @@ Status VerbsPipe::meet(const FlowShape& wish, const Patience& patience) {
   if (Status status = make_lanes(theirs, larger_of(wish, theirs.wish)); !status.ok()) return status;
   std::vector<QueuePairEnd> ends;
   for (const PairLane& lane : lanes_) ends.push_back(lane.end());
-  if (Status status = send_pairs(socket, ends, patience); !status.ok()) return status;
-  const auto peers = receive_pairs(socket, lanes_.size(), patience);
+  if (Status status = send_pairs(socket, ends, wait_limit); !status.ok()) return status;
+  const auto peers = receive_pairs(socket, lanes_.size(), wait_limit);
   if (!peers.ok()) return peers.status();
   for (size_t i = 0; i < lanes_.size(); ++i) {
     Status status = lanes_[i].connect(theirs.ports[lanes_[i].path().there], peers.value()[i]);
     if (!status.ok()) return status;
   }
-  if (Status status = exchange_ready(socket, patience); !status.ok()) return status;
+  if (Status status = exchange_ready(socket, wait_limit); !status.ok()) return status;
   control_->begin();
   return {};
 }

@@ -50,7 +50,8 @@ class VerbsPipe final : public transport::stream::MessagePipe {
  public:
   /// Both ends call this with the two ends of a socket on which they have proved themselves.
   static Result<std::unique_ptr<VerbsPipe>> open(const PipeGround& ground, const FlowShape& wish,
-                                                 tcp::PeerSocket socket, const Patience& patience);
+                                                 tcp::PeerSocket socket,
+                                                 const WaitLimit& wait_limit);
   ~VerbsPipe() override;
 
   uint64_t payload_limit() const override { return ControlLanes::kPayloadBytes; }
@@ -68,7 +69,7 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   VerbsPipe(const PipeGround& ground, tcp::PeerSocket socket)
       : ground_(ground), placed_(ground.ranges), socket_(std::move(socket)) {}
 
-  Status meet(const FlowShape& wish, const Patience& patience);
+  Status meet(const FlowShape& wish, const WaitLimit& wait_limit);
   Status make_lanes(const PortsHello& theirs, const FlowShape& shape);
   Status make_rails(const std::vector<PairLane::LanePath>& paths, const FlowShape& shape);
   Status watch();

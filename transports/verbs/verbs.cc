@@ -41,13 +41,13 @@ class Verbs final : public tcp::MetTransport {
   void serve() override { adapters_->serve(); }
 
  private:
-  MadePipe open_pipe(tcp::PeerSocket socket, int peer, const Patience& patience) override {
+  MadePipe open_pipe(tcp::PeerSocket socket, int peer, const WaitLimit& wait_limit) override {
     double rate = 0;
     for (const auto& domain : ground_.domains) rate += domain->adapter().bytes_per_ns();
     const FlowShape wish =
         shape_for(transport::path_between(member(), peer),
                   transport::door::Gate::round_trip_of_tcp(socket.get()), rate, member().rdma);
-    auto pipe = VerbsPipe::open(ground_, wish, std::move(socket), patience);
+    auto pipe = VerbsPipe::open(ground_, wish, std::move(socket), wait_limit);
     if (!pipe.ok()) return pipe.status();
     return std::unique_ptr<transport::stream::MessagePipe>(std::move(pipe).value());
   }

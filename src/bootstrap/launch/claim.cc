@@ -59,9 +59,9 @@ Result<std::optional<std::string>> holder_of(const RankName& name) {
 }
 
 /// A process of the job before this one may be about to end.
-Status await_no_holder(const RankName& name, const Patience& patience) {
+Status await_no_holder(const RankName& name, const WaitLimit& wait_limit) {
   constexpr uint64_t kLeavingNs = 2 * kNanosecondsPerSecond, kPauseNs = 20'000'000;
-  const Patience shorter = patience.at_most(kLeavingNs);
+  const WaitLimit shorter = wait_limit.at_most(kLeavingNs);
   for (;;) {
     const auto holder = holder_of(name);
     if (!holder.ok()) return holder.status();
@@ -80,8 +80,8 @@ Status await_no_holder(const RankName& name, const Patience& patience) {
 
 }  // namespace
 
-Result<std::unique_ptr<RankClaim>> RankClaim::take(const RankName& name, const Patience& patience,
-                                                   bool* contested) {
+Result<std::unique_ptr<RankClaim>> RankClaim::take(const RankName& name,
+                                                   const WaitLimit& wait_limit, bool* contested) {
   LocalFile::sweep(name.folder, std::string(kClaims));
   Result<LocalFile> file =
       LocalFile::post(name.folder, prefix_of(kInTheMaking, name), encode(name.origin));
@@ -93,7 +93,7 @@ Result<std::unique_ptr<RankClaim>> RankClaim::take(const RankName& name, const P
     if (contested != nullptr) *contested = true;
     return two_jobs();
   }
-  if (Status status = await_no_holder(name, patience); !status.ok()) return status;
+  if (Status status = await_no_holder(name, wait_limit); !status.ok()) return status;
   return std::unique_ptr<RankClaim>(
       new RankClaim(std::move(file).value(), prefix_of(kConfirmed, name)));
 }

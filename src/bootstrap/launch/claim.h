@@ -16,8 +16,8 @@
 #include <string>
 #include <utility>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/launch/local_file.h"
 #include "src/bootstrap/launch/starter.h"
 
@@ -36,7 +36,7 @@ class RankClaim {
  public:
   /// `contested` (may be null) is set where another process claims the same rank in the making:
   /// then the ranks of both jobs had better be told.
-  static Result<std::unique_ptr<RankClaim>> take(const RankName& name, const Patience& patience,
+  static Result<std::unique_ptr<RankClaim>> take(const RankName& name, const WaitLimit& wait_limit,
                                                  bool* contested);
 
   /// Somebody has claimed the same rank since.

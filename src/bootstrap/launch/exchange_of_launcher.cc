@@ -46,18 +46,18 @@ Result<std::string> run_caught(Round& round) {
   }
 }
 
-bool wait_for(Round& round, const Patience& patience) {
+bool wait_for(Round& round, const WaitLimit& wait_limit) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
-  patience.waits_for("the launcher's exchange has not ended: not every rank has called it");
+  wait_limit.waits_for("the launcher's exchange has not ended: not every rank has called it");
   std::unique_lock lock(round.mutex);
   while (!round.ended.wait_for(lock, kLook, [&] { return round.done; })) {
-    patience.tell_if_due();
-    if (patience.over()) return false;
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) return false;
   }
   return true;
 }
 
-Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& patience) {
+Result<std::string> share(const std::shared_ptr<Round>& round, const WaitLimit& wait_limit) {
   Result<std::thread> thread = start_thread("tutti-launch", [round] {
     Result<std::string> got = run_caught(*round);
     const std::lock_guard lock(round->mutex);
@@ -68,7 +68,7 @@ Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& p
   if (!thread.ok()) return thread.status();
   bool ended = false;
   const Status waited = caught_status([&] {
-    ended = wait_for(*round, patience);
+    ended = wait_for(*round, wait_limit);
     return Status();
   });
   if (ended) {
@@ -77,7 +77,7 @@ Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& p
   }
   thread.value().detach();
   if (!waited.ok()) return waited;
-  return patience.reason("the launcher's exchange did not end in time: did every rank call it?");
+  return wait_limit.reason("the launcher's exchange did not end in time: did every rank call it?");
 }
 
 /// Keeps the library's session until all ranks have met.
@@ -119,7 +119,7 @@ Result<LaunchMeeting> meet_over(std::unique_ptr<LauncherExchange> exchange, cons
     opened = open_meeting(start, meeting);
     round->put = opened.ok() ? to_text(meeting.id) : kNowhere;
   }
-  const Result<std::string> text = share(round, start.patience);
+  const Result<std::string> text = share(round, start.wait_limit);
   if (!opened.ok()) return opened;
   if (!text.ok()) {
     return Status(text.status().code(), "rank " + std::to_string(launch.rank) + " of " +

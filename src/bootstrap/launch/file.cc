@@ -139,13 +139,13 @@ Status await(const Start& start, LaunchMeeting& meeting, const std::string& fold
     }
     const std::string remark = remark_on(observed, origin.value(), start.made);
     const std::string place = "'" + folder + "/" + prefix + "'";
-    start.patience.waits_for("rank 0 has not posted " + place + remark);
-    if (start.patience.over()) {
+    start.wait_limit.waits_for("rank 0 has not posted " + place + remark);
+    if (start.wait_limit.over()) {
       LocalFile::leave(folder);
-      return start.patience.reason("rank 0 did not post " + place + remark +
-                                   ": does it run on this host, as this user?");
+      return start.wait_limit.reason("rank 0 did not post " + place + remark +
+                                     ": does it run on this host, as this user?");
     }
-    start.patience.pause(pause_ns);
+    start.wait_limit.pause(pause_ns);
   }
 }
 

@@ -26,15 +26,15 @@ std::span<const LaunchWay> ways() { return kWays; }
 Status LaunchMeeting::claim_rank(const Start& start, RankName name, bool* twins) {
   if (start.made > 0) return {};  // the process has claimed it for its first communicator
   name.rank = launch.rank;
-  Result<std::unique_ptr<RankClaim>> taken = RankClaim::take(name, start.patience, twins);
+  Result<std::unique_ptr<RankClaim>> taken = RankClaim::take(name, start.wait_limit, twins);
   if (!taken.ok()) return taken.status();
   claim = std::move(taken).value();
   return {};
 }
 
-void LaunchMeeting::close(bool met, const Patience& patience) {
+void LaunchMeeting::close(bool met, const WaitLimit& wait_limit) {
   support.reset();
-  if (server != nullptr && met) server->finish(patience);
+  if (server != nullptr && met) server->finish(wait_limit);
   if (!met) fail(Status::remote_error("the rank that opened the rendezvous could not join"));
   server.reset();
 }
@@ -47,10 +47,10 @@ void LaunchMeeting::fail(const Status& reason) {
 }
 
 Result<LaunchMeeting> meet_launched(const Config& config, const Variables& variables,
-                                    const Launches& launches, const Patience& patience) {
+                                    const Launches& launches, const WaitLimit& wait_limit) {
   const Result<Launch> launch = find_launch(variables);
   if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
-  const Start start{config, variables, launch, launches.made, launches.tried, patience};
+  const Start start{config, variables, launch, launches.made, launches.tried, wait_limit};
   std::string reasons;
   for (const LaunchWay& way : kWays) {
     Result<LaunchMeeting> meeting = way.meet(start);

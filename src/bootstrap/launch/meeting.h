@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "src/base/config.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/launch/launcher.h"
 #include "src/bootstrap/launch/starter.h"
@@ -37,7 +37,7 @@ struct Start {
   /// failed on some of them only.
   uint64_t made = 0;
   uint64_t tried = 0;  // and how many it has begun to make
-  Patience patience{0};
+  WaitLimit wait_limit{0};
 };
 
 /// Something that must live until all ranks have met: a posted file, the launcher's library.
@@ -63,7 +63,7 @@ struct LaunchMeeting {
   Status confirm() { return claim == nullptr ? Status() : claim->confirm(); }
 
   /// All ranks have met: waits until each has its answer. Or not: as fail() does.
-  void close(bool met, const Patience& patience);
+  void close(bool met, const WaitLimit& wait_limit);
   /// The server stays for a while, to tell all ranks why, late ones too.
   void fail(const Status& reason);
 };
@@ -82,7 +82,7 @@ struct Launches {
 
 /// By the first way that applies. `variables` are those of the process.
 Result<LaunchMeeting> meet_launched(const Config& config, const Variables& variables,
-                                    const Launches& launches, const Patience& patience);
+                                    const Launches& launches, const WaitLimit& wait_limit);
 
 // The ways.
 Result<LaunchMeeting> meet_by_id(const Start& start);

@@ -47,7 +47,7 @@ Result<LaunchMeeting> meet_at(const Start& start, const HostPort& place) {
                            "@" + std::to_string(place.port);
   const std::string who =
       "rank " + std::to_string(meeting.launch.rank) + " of " + std::to_string(meeting.launch.ranks);
-  Result<UniqueId> id = id_at(place, start.config, name, {who, start.patience});
+  Result<UniqueId> id = id_at(place, start.config, name, {who, start.wait_limit});
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();
   meeting.insecure = meeting.id.keyless;

@@ -52,7 +52,7 @@ bool Attempts::again(const OutgoingCall& call, const Status& status) {
 }
 
 Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobKey& key,
-                         const Identity& self, const Patience& patience) {
+                         const Identity& self, const WaitLimit& wait_limit) {
   Attempts attempts;
   Status last = Status::timeout("no answer in time");
   for (;;) {
@@ -61,14 +61,14 @@ Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobK
     OutgoingCall call(std::move(fd).value(), key, self);
     Result<bool> done = false;
     while ((done = call.step()).ok() && !done.value()) {
-      if (!wait_ready(call.fd(), call.events(), patience)) {
-        return patience.cancelled() ? patience.reason("") : last;
+      if (!wait_ready(call.fd(), call.events(), wait_limit)) {
+        return wait_limit.cancelled() ? wait_limit.reason("") : last;
       }
     }
     if (done.ok()) return call.take();
     last = done.status();
-    if (!attempts.again(call, last) || patience.over()) return last;
-    patience.pause(Attempts::kPauseNs);
+    if (!attempts.again(call, last) || wait_limit.over()) return last;
+    wait_limit.pause(Attempts::kPauseNs);
   }
 }
 

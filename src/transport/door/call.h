@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/door/handshake.h"
 #include "src/transport/member.h"
 
@@ -70,6 +70,6 @@ class Attempts {
 
 /// Dials until it is let in, refused, or out of time. Errors of `dial` are final.
 Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobKey& key,
-                         const Identity& self, const Patience& patience);
+                         const Identity& self, const WaitLimit& wait_limit);
 
 }  // namespace tutti::transport::door

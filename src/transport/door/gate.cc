@@ -38,24 +38,24 @@ uint64_t Gate::round_trip_of_tcp(int fd) {
   return uint64_t{info.tcpi_rtt} * 1000;
 }
 
-Result<Gate::AdmittedCaller> Gate::next(const Patience& patience) {
+Result<Gate::AdmittedCaller> Gate::next(const WaitLimit& wait_limit) {
   while (ready_.empty()) {
     std::vector<pollfd> polls;
     append_polls(polls);
-    polls.push_back({patience.cancellation_fd(), POLLIN, 0});
-    const uint64_t wake_ns = std::min({patience.deadline_ns(), patience.tells_at_ns(),
-                                       patience.asks_at_ns(), earliest_expiry_ns()});
+    polls.push_back({wait_limit.cancellation_fd(), POLLIN, 0});
+    const uint64_t wake_ns = std::min({wait_limit.deadline_ns(), wait_limit.tells_at_ns(),
+                                       wait_limit.asks_at_ns(), earliest_expiry_ns()});
     poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
     if (Status status = step(ready_); !status.ok()) return status;
-    patience.tell_if_due();
-    patience.ask_if_due();
-    if (ready_.empty() && patience.over()) {
+    wait_limit.tell_if_due();
+    wait_limit.ask_if_due();
+    if (ready_.empty() && wait_limit.over()) {
       std::string text = "nobody connected in time";
       if (refused_ > 0) {
         text += " (refused " + std::to_string(refused_) +
                 " other connections; the last one: " + last_refusal_ + ")";
       }
-      return patience.reason(text);
+      return wait_limit.reason(text);
     }
   }
   AdmittedCaller caller = std::move(ready_.front());

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/door/handshake.h"
 #include "src/transport/member.h"
 
@@ -59,7 +59,7 @@ class Gate {
   Gate(KeptFd listener, Locks locks, Vet vet = {}, RoundTrip round_trip = round_trip_of_tcp);
 
   /// The next caller that proved itself, whoever it is.
-  Result<AdmittedCaller> next(const Patience& patience);
+  Result<AdmittedCaller> next(const WaitLimit& wait_limit);
 
   /// For a caller with an event loop of its own: what to poll for, until when, and what to do
   /// after.

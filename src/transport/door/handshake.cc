@@ -165,14 +165,14 @@ Status lost(ssize_t count) {
 }  // namespace
 
 Status handshake_connect(int fd, const JobKey& key, const Identity& self,
-                         const Patience& patience) {
+                         const WaitLimit& wait_limit) {
   Introduction introduction(fd, key, self);
   for (;;) {
     const Result<bool> done = introduction.advance();
     if (!done.ok()) return done.status();
     if (done.value()) return {};
-    if (!wait_ready(fd, POLLIN, patience)) {
-      return patience.reason("the peer did not finish the handshake in time");
+    if (!wait_ready(fd, POLLIN, wait_limit)) {
+      return wait_limit.reason("the peer did not finish the handshake in time");
     }
   }
 }

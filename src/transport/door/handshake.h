@@ -25,8 +25,8 @@
 #include <optional>
 #include <string_view>
 
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/member.h"
 
 namespace tutti::transport::door {
@@ -76,7 +76,8 @@ inline constexpr size_t kHelloBytes = 72;
 inline constexpr size_t kProofBytes = 32;
 
 /// The connecting side: knows whom it wants.
-Status handshake_connect(int fd, const JobKey& key, const Identity& self, const Patience& patience);
+Status handshake_connect(int fd, const JobKey& key, const Identity& self,
+                         const WaitLimit& wait_limit);
 
 /// The connecting side in steps, for one thread that calls many at once.
 class Introduction {

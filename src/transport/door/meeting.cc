@@ -22,17 +22,18 @@ LinkMeeting::LinkMeeting(KeptFd listener, const Member& member, Purpose purpose,
       gate_(std::move(listener), member.key, identity(member, -1, purpose), std::move(vet)) {}
 
 LinkMeeting::MadeLink LinkMeeting::meet(int peer, const Dial& dial, const Introduce& introduce,
-                                        const Patience& patience) {
-  if (member_.rank > peer) return await(peer, introduce, patience);
-  Result<KeptFd> socket = pass_gate(dial, member_.key, identity(member_, peer, purpose_), patience);
+                                        const WaitLimit& wait_limit) {
+  if (member_.rank > peer) return await(peer, introduce, wait_limit);
+  Result<KeptFd> socket =
+      pass_gate(dial, member_.key, identity(member_, peer, purpose_), wait_limit);
   if (!socket.ok()) return socket.status();
   return introduce(std::move(socket).value(), peer);
 }
 
 LinkMeeting::MadeLink LinkMeeting::await(int peer, const Introduce& introduce,
-                                         const Patience& patience) {
+                                         const WaitLimit& wait_limit) {
   while (!early_.contains(peer)) {
-    Result<Gate::AdmittedCaller> caller = gate_.next(patience);
+    Result<Gate::AdmittedCaller> caller = gate_.next(wait_limit);
     if (!caller.ok()) return caller.status();
     const int rank = caller.value().rank;
     if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored

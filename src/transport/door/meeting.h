@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "src/base/fork.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/base/wait_limit.h"
 #include "src/transport/door/gate.h"
 #include "src/transport/door/handshake.h"
 #include "src/transport/member.h"
@@ -33,11 +33,12 @@ class LinkMeeting {
   /// `member` outlives it.
   LinkMeeting(KeptFd listener, const Member& member, Purpose purpose, Gate::Vet vet = {});
 
-  MadeLink meet(int peer, const Dial& dial, const Introduce& introduce, const Patience& patience);
+  MadeLink meet(int peer, const Dial& dial, const Introduce& introduce,
+                const WaitLimit& wait_limit);
 
  private:
   static Identity identity(const Member& member, int peer, Purpose purpose);
-  MadeLink await(int peer, const Introduce& introduce, const Patience& patience);
+  MadeLink await(int peer, const Introduce& introduce, const WaitLimit& wait_limit);
 
   const Member& member_;
   const Purpose purpose_;

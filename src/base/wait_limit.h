@@ -39,7 +39,7 @@ class Cancellation {
   std::atomic<bool> cancelled_{false};
 };
 
-class Patience {
+class WaitLimit {
  public:
   /// Says what is waited for, and since when.
   using Tell = std::function<void(const std::string& what, uint64_t waited_ns)>;
@@ -47,35 +47,35 @@ class Patience {
   using Sense = std::function<Status()>;
 
   /// A deadline and nothing else: whatever waits may be given one.
-  Patience(uint64_t deadline_ns)
+  WaitLimit(uint64_t deadline_ns)
       : deadline_ns_(deadline_ns) {}  // NOLINT(google-explicit-constructor)
   /// `tell` is called after `slow_ns` and then at doubling intervals, by the thread that waits.
-  Patience(uint64_t deadline_ns, std::shared_ptr<Cancellation> cancellation, uint64_t slow_ns,
-           Tell tell);
+  WaitLimit(uint64_t deadline_ns, std::shared_ptr<Cancellation> cancellation, uint64_t slow_ns,
+            Tell tell);
 
   uint64_t deadline_ns() const { return deadline_ns_; }
   /// The same, with a deadline that is no later than this.
-  Patience until(uint64_t deadline_ns) const {
-    Patience shorter = *this;
+  WaitLimit until(uint64_t deadline_ns) const {
+    WaitLimit shorter = *this;
     shorter.deadline_ns_ = std::min(deadline_ns_, deadline_ns);
     return shorter;
   }
-  Patience at_most(uint64_t timeout_ns) const { return until(deadline_after(timeout_ns)); }
+  WaitLimit at_most(uint64_t timeout_ns) const { return until(deadline_after(timeout_ns)); }
 
   /// The same, and it is over once `sense` has told an error. It is asked by the thread that waits,
   /// every 100 ms; copies of what this returns share what it said.
-  Patience as_long_as(Sense sense) const;
+  WaitLimit as_long_as(Sense sense) const;
   /// The same, for what is on its way already.
-  Patience whatever_sense() const {
-    Patience stubborn = *this;
+  WaitLimit without_purpose() const {
+    WaitLimit stubborn = *this;
     stubborn.purpose_ = nullptr;
     return stubborn;
   }
 
   bool cancelled() const { return cancellation_ != nullptr && cancellation_->cancelled(); }
   /// Waiting makes no sense any more.
-  bool senseless() const { return purpose_ != nullptr && !purpose_->status.ok(); }
-  bool over() const { return cancelled() || senseless() || monotonic_ns() >= deadline_ns_; }
+  bool has_lost_purpose() const { return purpose_ != nullptr && !purpose_->status.ok(); }
+  bool over() const { return cancelled() || has_lost_purpose() || monotonic_ns() >= deadline_ns_; }
   /// Why it is over: that it was cancelled, why it makes no sense, or kTimeout with these words.
   Status reason(std::string late) const;
   /// -1: it cannot be cancelled.
@@ -117,8 +117,8 @@ class Patience {
 };
 
 /// As those of io.h, which have a deadline only.
-bool wait_ready(int fd, short events, const Patience& patience);
-Status receive_exactly(int fd, void* buffer, size_t bytes, const Patience& patience);
-Status send_all(int fd, const void* buffer, size_t bytes, const Patience& patience);
+bool wait_ready(int fd, short events, const WaitLimit& wait_limit);
+Status receive_exactly(int fd, void* buffer, size_t bytes, const WaitLimit& wait_limit);
+Status send_all(int fd, const void* buffer, size_t bytes, const WaitLimit& wait_limit);
 
 }  // namespace tutti
