@@ -263,6 +263,11 @@ class Names(unittest.TestCase):
         sources = [SourceFile(path.replace("__", "/") + ".cc", text) for path, text in files.items()]
         return [(finding.key, finding.size) for finding in names.check(sources)]
 
+    def test_a_name_that_was_replaced(self):
+        self.assertEqual(self.findings(src__a__a="class Lounge {};"), [("src/a/a.cc:Lounge", 1)])
+        self.assertEqual(self.findings(src__a__a="class Lounger {}; Lounge* lounge;"), [])
+        self.assertEqual(self.findings(tests__a__a="class Lounge {};"), [])
+
     def test_a_name_with_two_meanings(self):
         for text in ("struct Exchange {};", "class Exchange : public A<int> {};", "union Exchange { };",
                      "enum class Exchange : uint8_t { kA };", "class [[nodiscard]] Exchange final {\n};",
