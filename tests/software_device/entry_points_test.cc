@@ -157,7 +157,7 @@ TEST_F(SoftwareDeviceFunctions, FillsAreInStreamOrder) {
   const CUdeviceptr words = zeros(64);
   const cuda::CudaStream own = stream();
   ASSERT_EQ(more.cuStreamWriteValue32(own.get(), words, 7, 0), kSuccess);
-  ASSERT_EQ(more.cuMemsetD8Async(words, 0x11, 8, own.get()), kSuccess);
+  ASSERT_EQ(call.cuMemsetD8Async(words, 0x11, 8, own.get()), kSuccess);
   ASSERT_EQ(more.cuStreamWriteValue32(own.get(), words + 4, 7, 0), kSuccess);
   ASSERT_TRUE(own.synchronize().ok());
   EXPECT_EQ(word_at(words), 0x11111111u);
