@@ -20,7 +20,10 @@ void CallFrame::conclude(const Status& outcome) {
 void CallFrame::publish_failure() {
   if (state_.is_leaving() && failure_.is_abort_ordered()) state_.end_leaving();
   if (state_.is_leaving()) return;
-  failure_.abort(status());
+  // The streams of a device, which hear of it elsewhere than from the call, blame the same rank.
+  const uint64_t failed = state_.mine().counter(0).failed.load(std::memory_order_acquire);
+  const auto loss = diagnosis::Loss::read(failed, state_.peers().size());
+  failure_.fail(status(), loss ? loss->cause : diagnosis::Cause());
   memory_.shut();
   calls_.dump(status());
 }

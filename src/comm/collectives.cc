@@ -12,7 +12,8 @@ Collectives::Collectives(const Membership& membership, exec::HostExecutor& execu
       recorder_(frame.recorder()),
       buffers_(buffers),
       planner_(std::move(planning)),
-      vectors_(planner_.host(), executor) {}
+      vectors_(planner_.host(), executor),
+      network_(executor.state()) {}
 
 bool Collectives::is_in_place(const Request& request) const {
   return request.counts != nullptr ? comm::is_in_place(request, membership_.rank())
@@ -119,7 +120,21 @@ Status Collectives::begin(const Request& request, uint64_t ticket) {
   return {};
 }
 
+Status Collectives::begin(const Request& request, const NetworkPart& part, uint64_t ticket) {
+  frame_.check_failures();
+  outcome_ = Status();
+  const trace::Label label = frame_.labels().label(request, part.algorithm);
+  recorder_.begin_queued(ticket, label, frame_.state().calls() + 1);
+  if (!frame_.status().ok()) return frame_.status();
+  frame_.state().describe(part.described);
+  exec::Call call = part.call;
+  call.deadline_ns = deadline_from_now(request.extras);
+  network_.start(part.network, call);
+  return {};
+}
+
 plan::Progress Collectives::advance() {
+  if (network_.is_running()) return network_.advance();
   const plan::Progress progress = executor_.advance();
   if (progress != plan::Progress::kDone || !vectors_.open() || !frame_.status().ok()) {
     return progress;

@@ -15,8 +15,17 @@
 #include "src/comm/request.h"
 #include "src/comm/vector_call.h"
 #include "src/exec/host_executor.h"
+#include "src/exec/network_executor.h"
 
 namespace tutti::comm {
+
+/// The host's part of a call on devices of several hosts.
+struct NetworkPart {
+  exec::NetworkCall network;
+  exec::Call call;  // without a deadline
+  diagnosis::DescribedCall described;
+  std::string algorithm;
+};
 
 class Collectives final {
  public:
@@ -27,6 +36,8 @@ class Collectives final {
   Status run(const Request& request);
   /// `ticket`: of the recorder's queue.
   Status begin(const Request& request, uint64_t ticket);
+  /// The host's part of a call whose other part its streams run.
+  Status begin(const Request& request, const NetworkPart& part, uint64_t ticket);
   plan::Progress advance();
   Status outcome() const { return frame_.status().ok() ? outcome_ : frame_.status(); }
 
@@ -75,6 +86,7 @@ class Collectives final {
   Planner planner_;
   Repeat repeat_;
   VectorCall vectors_;
+  exec::NetworkExecutor network_;
   Contribution contribution_;
   Status outcome_;
 };

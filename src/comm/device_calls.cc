@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/comm/network_lanes.h"
+#include "src/comm/turns_alike.h"
+#include "src/plan/renumber.h"
+#include "src/plan/wire.h"
+
 namespace tutti::comm {
 namespace {
 
 using schedule::Collective;
+
+constexpr const char* kApart = "the ranks are not all on one host, by shared memory";
 
 bool is_scaled(const Request& request) { return request.op == types::ReduceOp::kScaledSum; }
 
@@ -106,66 +113,6 @@ void read_registered(exec::StreamedCall& call, const RegisteredCall& direct) {
   call.call.signature = (call.call.signature ^ direct.mark) | 1u;
 }
 
-/// The turns (plan::LaneTurns) of a rank in which it sends to each rank, and awaits it. A turn ends
-/// where the rank sends after it has waited, or waits behind a fold; or, `one_way`, behind every
-/// wait.
-struct RankTurns {
-  std::vector<std::vector<uint32_t>> sends, awaits;  // by rank
-  uint32_t first_send = ~0u;
-};
-
-RankTurns turns_of(const schedule::Schedule& schedule, size_t ranks, bool one_way) {
-  RankTurns turns{.sends = std::vector<std::vector<uint32_t>>(ranks),
-                  .awaits = std::vector<std::vector<uint32_t>>(ranks)};
-  uint32_t turn = 0;
-  bool waited = false, folded = false;  // since the turn began
-  const auto end_turn = [&] {
-    ++turn;
-    waited = folded = false;
-  };
-  for (const schedule::Step& step : schedule.steps) {
-    if (step.kind == schedule::StepKind::kSend) {
-      if (waited && !one_way) end_turn();
-      for (const uint32_t peer : schedule.peers_of(step)) turns.sends[peer].push_back(turn);
-      turns.first_send = std::min(turns.first_send, turn);
-      continue;
-    }
-    const auto sources = schedule.sources_of(step);
-    const bool waits = std::any_of(sources.begin(), sources.end(),
-                                   [](schedule::Source source) { return source.is_message(); });
-    if (waits && folded && !one_way) end_turn();
-    for (const schedule::Source source : sources) {
-      if (!source.is_message()) continue;
-      turns.awaits[static_cast<size_t>(source.peer())].push_back(turn);
-    }
-    waited = waited || waits;
-    folded = waited && (folded || sources.size() > 1);
-    if (waits && one_way) end_turn();
-  }
-  return turns;
-}
-
-/// Whether one queue can run the lanes of all ranks in turns: no rank that has told something
-/// awaits what its peer tells in a later turn than the rank's own. Lanes behind that wait would
-/// hold back what the peer needs for it.
-bool takes_turns_alike(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters,
-                       bool one_way) {
-  const auto ranks = static_cast<size_t>(parameters.ranks);
-  std::vector<RankTurns> all;
-  for (int rank = 0; rank < parameters.ranks; ++rank) {
-    all.push_back(turns_of(algorithm.schedule(parameters, rank), ranks, one_way));
-  }
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    for (size_t peer = 0; peer < ranks; ++peer) {
-      const std::vector<uint32_t>&awaits = all[rank].awaits[peer], &sends = all[peer].sends[rank];
-      for (size_t i = 0; i < std::min(awaits.size(), sends.size()); ++i) {
-        if (sends[i] > awaits[i] && all[rank].first_send <= awaits[i]) return false;
-      }
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 // Of what only copies, the algorithm with the shortest chain that needs no scratch memory: every
@@ -225,15 +172,20 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        const DeviceSurroundings& around) {
   options.recorder = &recorder->recorder();
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
-  if (!rank.ok()) {
-    if (rank.status().code() != Code::kUnsupported) return rank.status();
-    return std::make_unique<DeviceCalls>(rank.status());
+  if (!rank.ok() && rank.status().code() != Code::kUnsupported) return rank.status();
+  Status agreed = around.agree(rank.ok() ? Status() : rank.status());
+  if (!agreed.ok()) {
+    if (agreed.code() != Code::kUnsupported) return agreed;
+    return std::make_unique<DeviceCalls>(std::move(agreed));
   }
+  Status folds = around.agree(rank.value()->folds());
+  if (!folds.ok() && folds.code() != Code::kUnsupported) return folds;
   std::unique_ptr<DeviceCalls> made(new DeviceCalls(std::move(rank).value(), std::move(recorder),
                                                     around, planner.planning().rank));
   const Result<select::DeviceWay> way = around.find_way(!made->rank_->rings().empty());
   if (!way.ok()) return way.status();
   made->way_ = way.value();
+  made->folds_ = std::move(folds);
   made->plan_with(planner);
   return made;
 }
@@ -241,7 +193,8 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
                          std::unique_ptr<CallRecorder> recorder, const DeviceSurroundings& around,
                          int self)
-    : calls_(std::move(recorder)),
+    : numbers_(around.numbers),
+      calls_(std::move(recorder)),
       rank_(std::move(rank)),
       places_(around.places),
       self_(self),
@@ -249,19 +202,30 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
 
 // A user's choice of an algorithm is for the host's lanes.
 void DeviceCalls::plan_with(Planner& planner) {
-  const PlannerOptions& planning = planner.planning();
-  algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
-  PlanEngine engine;
-  engine.engine = plan::Engine::kDevice;
-  engine.algorithms = algorithms_;
-  engine.tuning = device_tuning(rank_->ring_shape());
-  engine.takes_named = false;
-  engine.most_sources = rank_->most_sources();
-  engine.link = select::link_of(planning.model.devices, way_);
-  engine.calls = calls_.get();
+  PlanEngine engine = engine_of(planner.planning());
   frame_bytes_ = engine.tuning.frame_bytes;
   plans_ = &planner.add(std::move(engine));
   kernels_ = std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get());
+}
+
+PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
+  const select::LinkModel link = select::link_of(planning.model.devices, way_);
+  PlanEngine engine;
+  engine.engine = plan::Engine::kDevice;
+  if (is_networked()) {
+    algorithms_ = network_algorithms(planning.host.algorithms, *planning.group);
+    engine.tuning = network_tuning(rank_->ring_shape());
+    engine.near_link = link;
+  } else {
+    algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
+    engine.tuning = device_tuning(rank_->ring_shape());
+    engine.link = link;
+  }
+  engine.algorithms = algorithms_;
+  engine.takes_named = false;
+  engine.most_sources = rank_->most_sources();
+  engine.calls = calls_.get();
+  return engine;
 }
 
 bool DeviceCalls::may_take(const Request& request) {
@@ -270,16 +234,40 @@ bool DeviceCalls::may_take(const Request& request) {
 
 // In place a group of one moves nothing, so nothing would be scaled.
 Status DeviceCalls::unsupported_reason(const Request& request, EngineWish engine) const {
+  if (!is_networked()) return objection_to_kind(request, engine);
+  Status network = objection_to_network(request, engine);
+  return network.ok() ? Status::unsupported(kApart) : network;
+}
+
+Status DeviceCalls::objection_to_network(const Request& request, EngineWish engine) const {
+  if (refusal_.ok() && !is_networked()) return Status::unsupported("all ranks are on one host");
+  if (Status kind = objection_to_kind(request, engine); !kind.ok()) return kind;
+  if (has_private_counts(request)) {
+    return Status::unsupported("no rank knows all counts, and some ranks are on other hosts");
+  }
+  const bool encodes = !plans_->options_of(request.extras).wire.empty();
+  if (encodes && plan::codec_of(request.type)) {
+    return Status::unsupported("the wire option encodes messages, which is work of the host");
+  }
+  return {};
+}
+
+Status DeviceCalls::objection_to_kernel(const Request& request, EngineWish engine) const {
+  if (is_networked()) return Status::unsupported(kApart);
+  return kernels_->unsupported_reason(request, engine);
+}
+
+Status DeviceCalls::objection_to_kind(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
-  if (kernels_->unsupported_reason(request, engine).ok()) return {};
+  if (objection_to_kernel(request, engine).ok()) return {};
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
-  if (has_private_counts(request)) return unsupported_transfers(engine);
+  if (has_private_counts(request) && !is_networked()) return unsupported_transfers(engine);
   const bool folds = schedule::reduces(request.collective);
   if (folds && engine == EngineWish::kCopyEngine) {
     return Status::unsupported("copy engines do not compute");
   }
-  if (folds && !rank_->folds().ok()) return rank_->folds();
+  if (folds && !folds_.ok()) return folds_;
   const bool known = std::any_of(
       algorithms_.begin(), algorithms_.end(),
       [&](const auto& algorithm) { return algorithm.collective == request.collective; });
@@ -297,6 +285,7 @@ bool DeviceCalls::takes(const Request& request, EngineWish engine) const {
 Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* memory,
                                                                    uint64_t bytes) {
   if (rank_ == nullptr) return refusal_;
+  if (is_networked()) return Status::unsupported(kApart);
   return rank_->share(memory, bytes);
 }
 
@@ -316,7 +305,7 @@ Result<RegisteredCall> DeviceCalls::find_registered(const Request& request, bool
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
   const EngineWish engine = plans_->options_of(request.extras).engine;
-  const bool fused = kernels_->unsupported_reason(request, wish_for(engine)).ok();
+  const bool fused = objection_to_kernel(request, wish_for(engine)).ok();
   const Result<RegisteredCall> direct =
       fused ? Result<RegisteredCall>(Status::unsupported("one kernel"))
             : find_registered(request, in_place, where.capture != 0);
@@ -325,20 +314,10 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
       : direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
                     : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
-  const Prepared& ready = *prepared.value();
-  exec::StreamedCall streamed;
-  streamed.where = where;
-  streamed.plan = &ready.plan;
-  streamed.call.send = request.send;
-  streamed.call.recv = request.recv;
+  exec::StreamedCall streamed = streamed_call(request, *prepared.value());
   streamed.fused = fused;
-  streamed.call.signature = signature_with(ready.signature, engine) ^ (fused ? kFusedMark : 0);
-  streamed.call.what = name_of(request);
-  streamed.described = ready.described;
-  streamed.described.engine = engine;
-  streamed.engines_alone = engine == EngineWish::kCopyEngine;
-  streamed.label = ready.label;
-  if (is_scaled(request)) streamed.factor = request.extras->scalar;
+  if (fused) streamed.call.signature ^= kFusedMark;
+  streamed.where = where;
   if (direct.ok()) {
     read_registered(streamed, direct.value());
     calls_->tell_direct(request.collective);
@@ -346,9 +325,52 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
   return streamed;
 }
 
+exec::StreamedCall DeviceCalls::streamed_call(const Request& request, const Prepared& ready) const {
+  const EngineWish engine = plans_->options_of(request.extras).engine;
+  exec::StreamedCall streamed;
+  streamed.plan = &ready.plan;
+  streamed.call.send = request.send;
+  streamed.call.recv = request.recv;
+  streamed.call.signature = signature_with(ready.signature, engine);
+  streamed.call.what = name_of(request);
+  streamed.described = ready.described;
+  streamed.described.engine = engine;
+  streamed.engines_alone = engine == EngineWish::kCopyEngine;
+  streamed.label = ready.label;
+  if (is_scaled(request)) streamed.factor = request.extras->scalar;
+  return streamed;
+}
+
+// The plan outlives those of the cache, since the host's part runs later.
+Result<NetworkedCall> DeviceCalls::networked_call_of(const Request& request, bool in_place,
+                                                     const exec::StreamPlace& where) {
+  const Result<const Prepared*> prepared = prepare(request, in_place, {});
+  if (!prepared.ok()) return prepared.status();
+  const Prepared& ready = *prepared.value();
+  NetworkedCall call;
+  call.streamed = streamed_call(request, ready);
+  call.streamed.where = where;
+  call.plan = std::make_shared<const exec::NetworkPlan>(plan::renumber(ready.plan, numbers_));
+  call.host = call.streamed.call;
+  call.host.what = schedule::name_of(request.collective);
+  call.host.far_signature = signature_with(ready.far_signature, call.streamed.described.engine);
+  call.described = call.streamed.described;
+  call.algorithm = ready.plan.algorithm;
+  return call;
+}
+
+std::optional<uint32_t> DeviceCalls::find_late() {
+  const std::optional<int> late = rank_->find_late();
+  if (!late) return std::nullopt;
+  const auto number = static_cast<uint32_t>(*late);
+  const auto rank = std::find(numbers_.begin(), numbers_.end(), number);
+  return static_cast<uint32_t>(rank - numbers_.begin());
+}
+
 Status DeviceCalls::unsupported_transfers(EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
+  if (is_networked()) return Status::unsupported(kApart);
   if (rank_->pair_bytes() > 0) return {};
   return Status::unsupported("there is no room for slots, or no peer");
 }
@@ -410,10 +432,11 @@ std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, Engi
 
 std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,
                                  EngineWish engine) {
+  if (objection_to_network(request, engine).ok()) return explain_network(request, in_place);
   if (const Status why = unsupported_reason(request, engine); !why.ok())
     return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_transfers(transfers_of(request));
-  const Status unfused = kernels_->unsupported_reason(request, engine);
+  const Status unfused = objection_to_kernel(request, engine);
   if (unfused.ok()) return explain_kernel(request, in_place);
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
@@ -435,6 +458,17 @@ std::string DeviceCalls::explain_kernel(const Request& request, bool in_place) {
          number_of(counts.most_ctas, "thread block") + " (" + std::to_string(counts.pushed_bytes) +
          " bytes pushed to peers, " + std::to_string(counts.folded_bytes) +
          " bytes folded); in graphs the same, one node";
+}
+
+std::string DeviceCalls::explain_network(const Request& request, bool in_place) {
+  const Result<const Prepared*> prepared = prepare(request, in_place, {});
+  if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
+  const plan::Plan local = plan::renumber(prepared.value()->plan, numbers_);
+  return "on device memory: by streams within hosts and messages between them, through a bounce "
+         "buffer of " +
+         std::to_string(exec::BounceLayout(local).bytes()) + " bytes of pinned memory, " +
+         text_of(local, rank_->count(local, false, 0, false)) + "; in graphs " +
+         text_of(local, rank_->count(local, false, 0, true)) + rings();
 }
 
 // Nobody knows yet where the buffers will lie.

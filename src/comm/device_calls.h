@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,11 +38,27 @@ std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Alg
 /// other's memory (`are_apart`). Equal on all ranks.
 using WayFinder = std::function<Result<select::DeviceWay>(bool are_apart)>;
 
+/// Collective: a status that all ranks have, of which some may have kUnsupported. The reason of the
+/// first of these, on all.
+using Agreement = std::function<Status(const Status& mine)>;
+
 /// The devices of a communicator, and their memory, as it knows them. `places` outlives its calls.
 struct DeviceSurroundings {
   const DevicePlaces* places = nullptr;
   WayFinder find_way;
   EngineWish wish = EngineWish::kAuto;  // the communicator's
+  Agreement agree;
+  /// Of several hosts: the engine's numbers of ranks, by rank; else empty.
+  std::vector<uint32_t> numbers{};
+};
+
+/// A call of ranks on several hosts, as its streams and its host take it.
+struct NetworkedCall {
+  exec::StreamedCall streamed;
+  std::shared_ptr<const exec::NetworkPlan> plan;
+  exec::Call host;  // without a deadline
+  diagnosis::DescribedCall described;
+  std::string algorithm;
 };
 
 class DeviceCalls {
@@ -65,10 +82,18 @@ class DeviceCalls {
   Status unsupported_reason(const Request& request, EngineWish engine) const;
   /// The same of all sends and receives.
   Status unsupported_transfers(EngineWish engine) const;
+  /// Why a request of ranks on several hosts goes by the host as a whole; OK: its streams run what
+  /// is within a host, and the host hands slices to the network.
+  Status objection_to_network(const Request& request, EngineWish engine) const;
   /// The request as the rank's streams take it, but for its deadline and who is told of its end.
   /// Valid until the next call of this.
   Result<exec::StreamedCall> call_of(const Request& request, bool in_place,
                                      const exec::StreamPlace& where);
+  /// The same of one that objection_to_network() lets pass.
+  Result<NetworkedCall> networked_call_of(const Request& request, bool in_place,
+                                          const exec::StreamPlace& where);
+  /// As exec::DeviceRank's, by the communicator's numbers.
+  std::optional<uint32_t> find_late();
   /// The same of a request whose counts are private: all ranks know the kind of the call, and each
   /// pair compares the shares that it exchanges.
   exec::StreamedTransfers shares_of(const Request& request, const exec::StreamPlace& where) const;
@@ -101,6 +126,12 @@ class DeviceCalls {
               const DeviceSurroundings& around, int self);
   void plan_with(Planner& planner);
   EngineWish wish_for(EngineWish asked) const { return asked == EngineWish::kAuto ? wish_ : asked; }
+  PlanEngine engine_of(const PlannerOptions& planning);
+  Status objection_to_kind(const Request& request, EngineWish engine) const;
+  Status objection_to_kernel(const Request& request, EngineWish engine) const;
+  bool is_networked() const { return !numbers_.empty(); }
+  exec::StreamedCall streamed_call(const Request& request, const Prepared& ready) const;
+  std::string explain_network(const Request& request, bool in_place);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<RegisteredCall> find_registered(const Request& request, bool in_place,
@@ -111,6 +142,8 @@ class DeviceCalls {
   std::string rings() const;
 
   Status refusal_;
+  std::vector<uint32_t> numbers_;                // DeviceSurroundings::numbers
+  Status folds_;                                 // of all ranks
   std::unique_ptr<CallRecorder> calls_;          // outlives the rank
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
   std::vector<schedule::Algorithm> algorithms_;  // of which the plans have a view

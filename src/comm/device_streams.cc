@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/setting_values.h"
+#include "src/comm/network_lanes.h"
 #include "src/topology/device_graph.h"
 
 namespace tutti::comm {
@@ -16,8 +17,10 @@ Status DeviceStreams::check_devices() const {
   if (options_.env->config->device_ring_bytes == 0) {
     return Status::unsupported("TUTTI_DEVICE_RING_BYTES is 0");
   }
-  if (membership_.domain_size() != membership_.ranks()) {
-    return Status::unsupported("the ranks are not all on one host, by shared memory");
+  if (is_networked() && membership_.ranks() > kMostNetworkRanks) {
+    return Status::unsupported(
+        "the ranks are not all on one host, by shared memory, and more than " +
+        std::to_string(kMostNetworkRanks));
   }
   const std::vector<Profile>& profiles = membership_.profiles();
   for (size_t rank = 0; rank < profiles.size(); ++rank) {
@@ -50,12 +53,17 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
   }
   Result<std::unique_ptr<CallRecorder>> recorder = make_recorder();
   if (!recorder.ok()) return recorder.status();
+  numbers_.emplace(*membership_.group(), membership_.rank());
+  const auto near = std::span(numbers_->ranks()).first(numbers_->near());
+  rounds_.emplace(gather_, std::vector<int>(near.begin(), near.end()));
   exec::DeviceRankOptions options = rank_options(*recorder.value());
+  DeviceSurroundings around{.places = &places_,
+                            .find_way = [this](bool are_apart) { return find_way(are_apart); },
+                            .wish = options_.engine,
+                            .agree = [this](const Status& mine) { return agree(mine); }};
+  if (is_networked()) around.numbers = numbers_->numbers();
   Result<std::unique_ptr<DeviceCalls>> opened =
-      DeviceCalls::open(device(), std::move(options), planner, std::move(recorder).value(),
-                        {.places = &places_,
-                         .find_way = [this](bool are_apart) { return find_way(are_apart); },
-                         .wish = options_.engine});
+      DeviceCalls::open(device(), std::move(options), planner, std::move(recorder).value(), around);
   if (!opened.ok()) return opened.status();
   calls_ = std::move(opened).value();
   calls_->tell(*options_.env->log, name_of(membership_.rank()));
@@ -64,33 +72,56 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
 
 exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
   exec::DeviceRankOptions options;
-  options.rank = membership_.rank();
-  for (const exec::Peer& peer : membership_.peers()) {
-    options.arenas.push_back(peer.arena);
-    options.links.push_back(peer.mapped);
+  options.rank = numbers_->number_of(membership_.rank());
+  options.ranks = numbers_->ranks().size();
+  options.needs_ring = is_networked();
+  for (size_t number = 0; number < numbers_->near(); ++number) {
+    const auto rank = static_cast<size_t>(numbers_->ranks()[number]);
+    options.arenas.push_back(membership_.peers()[rank].arena);
+    options.links.push_back(membership_.peers()[rank].mapped);
+    options.devices.push_back(membership_.profiles()[rank].device);
   }
-  for (const Profile& profile : membership_.profiles()) options.devices.push_back(profile.device);
   options.where = options_.place;
   options.ring_bytes = options_.env->config->device_ring_bytes;
-  options.fused_bytes = options_.env->config->mailbox_bytes;
+  options.fused_bytes = is_networked() ? 0 : options_.env->config->mailbox_bytes;
   options.peer_access = options_.env->config->peer_access;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.engines_alone = options_.engine == EngineWish::kCopyEngine;
   options.exchange = gather_;
+  if (is_networked()) {
+    options.exchange = [this](const std::string& text) { return rounds_->exchange(text); };
+  }
   options.failure = [this] { return failure_.check(); };
-  options.cause = [this] { return failure_.cause(); };
+  options.cause = [this] { return numbers_->with_numbers(failure_.cause()); };
   options.fail = [this, calls = &recorder](Status why, const diagnosis::Cause& cause) {
     const bool is_first = failure_.check().ok();
-    failure_.fail(std::move(why), cause);
+    failure_.fail(std::move(why), numbers_->with_ranks(cause));
     if (!is_first) return;
     host_calls_.be_quiet();  // it was a call on devices
     calls->dump(failure_.check());
   };
   options.report = [this](const std::string& text) { failure_.report(text); };
   options.slow_ns = options_.env->config->slow_ns;
-  options.name_of = [this](int rank) { return name_of(rank); };
+  options.name_of = [this](int number) { return name_of(numbers_->rank_of(number)); };
   return options;
+}
+
+// A host knows of its own ranks' statuses, and has done all of its exchanges.
+Status DeviceStreams::agree(const Status& mine) {
+  constexpr size_t kMostBytes = 400;
+  if (!is_networked()) return mine;
+  if (Status ended = rounds_->end(); !ended.ok()) return ended;
+  const auto all =
+      gather_(mine.ok() ? std::string() : std::string(mine.message().substr(0, kMostBytes)));
+  if (!all.ok()) return all.status();
+  for (size_t rank = 0; rank < all.value().size(); ++rank) {
+    if (all.value()[rank].empty()) continue;
+    return mine.ok()
+               ? Status::unsupported(name_of(static_cast<int>(rank)) + ": " + all.value()[rank])
+               : mine;
+  }
+  return {};
 }
 
 // Every rank says where its device is, then what it takes the longest way for: ranks in containers
@@ -98,12 +129,16 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
 Result<select::DeviceWay> DeviceStreams::find_way(bool are_apart) {
   const auto addresses = gather_(device().bus_address_of(options_.place));
   if (!addresses.ok()) return addresses.status();
+  std::vector<std::string> near;
+  for (size_t number = 0; number < numbers_->near(); ++number) {
+    near.push_back(addresses.value()[static_cast<size_t>(numbers_->ranks()[number])]);
+  }
   const Config& config = *options_.env->config;
   const auto graph = topology::DeviceGraph::of_host(config);
   auto mine = are_apart ? select::DeviceWay::kBus : select::DeviceWay::kDirect;
   if (graph.ok()) {
     const bool is_told = !config.host_topology_file.empty();
-    mine = select::longest_way(graph.value(), addresses.value(), is_told, are_apart);
+    mine = select::longest_way(graph.value(), near, is_told, are_apart);
   }
   const auto all = gather_(std::to_string(static_cast<int>(mine)));
   if (!all.ok()) return all.status();
@@ -134,6 +169,11 @@ Status DeviceStreams::remove(uint64_t number) {
 
 Status DeviceStreams::unsupported_reason(const Request& request, EngineWish asked) const {
   if (calls_ != nullptr) return calls_->unsupported_reason(request, engine_for(asked));
+  return Status::unsupported("no rank had a current device when it made the communicator");
+}
+
+Status DeviceStreams::objection_to_network(const Request& request, EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->objection_to_network(request, engine_for(asked));
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
@@ -182,7 +222,10 @@ Status DeviceStreams::check_host_way(const HostWay& way) {
 
 // Where all ranks' calls go by the host, options or not, there is nothing that could differ.
 Status DeviceStreams::announce_host_way(const Request& request, EngineWish asked) {
-  if (asked != EngineWish::kHost || !unsupported_reason(request, EngineWish::kAuto).ok()) return {};
+  if (asked != EngineWish::kHost) return {};
+  const bool by_streams = unsupported_reason(request, EngineWish::kAuto).ok() ||
+                          objection_to_network(request, EngineWish::kAuto).ok();
+  if (!by_streams) return {};
   return calls_->declare_by_host(request);
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@
 #include "src/comm/call_recorder.h"
 #include "src/comm/device_calls.h"
 #include "src/comm/failure.h"
+#include "src/comm/host_numbers.h"
+#include "src/comm/host_rounds.h"
 #include "src/comm/membership.h"
 #include "src/comm/memory_table.h"
 #include "src/comm/replay_gate.h"
@@ -72,6 +75,8 @@ class DeviceStreams {
   /// Why the request goes by the host; OK: its streams run it from device to device. Equal on all
   /// ranks. `asked`: by its options.
   Status unsupported_reason(const Request& request, EngineWish asked) const;
+  /// Why ranks on several hosts send it through the host as a whole, DeviceCalls's.
+  Status objection_to_network(const Request& request, EngineWish asked) const;
   /// The same of all sends and receives.
   Status unsupported_transfers(EngineWish asked) const;
   /// kUnsupported if the options asked for another way. The log is told once for each operation.
@@ -103,6 +108,8 @@ class DeviceStreams {
 
  private:
   Status check_devices() const;
+  bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
+  Status agree(const Status& mine);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.
@@ -118,6 +125,8 @@ class DeviceStreams {
   CallRecorder& host_calls_;
   const GatherTexts gather_;
   DevicePlaces places_;
+  std::optional<HostNumbers> numbers_;  // as long as calls_, which has DeviceRank's functions
+  std::optional<HostRounds> rounds_;
   std::unique_ptr<DeviceCalls> calls_;  // null: no rank has a device
   std::mutex told_mutex_;
   std::set<std::string> told_by_host_;  // under told_mutex_: operations

@@ -41,6 +41,7 @@ EnginePlans::EnginePlans(const PlannerOptions& options, const CallOptions& call_
                            : select::LevelPrices(options_.group, options_.cores, options_.model)) {
   // A link of its own is that of devices, whose slices ask no peer between hosts for room.
   if (!engine_.link) prices_.set_slicing(slicing_of(engine_.tuning));
+  if (engine_.near_link) prices_.set_near_link(*engine_.near_link);
 }
 
 EnginePlans& Planner::add(PlanEngine engine) {

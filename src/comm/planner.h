@@ -42,7 +42,9 @@ struct PlanEngine {
   bool weighs_single_copy = false;
   uint32_t most_sources = types::kMaxSources;  // of a move, that the engine can fold
   std::optional<select::LinkModel> link;       // by which all ranks reach each other; none: levels
-  CallRecorder* calls = nullptr;               // makes the labels; may be null
+  // Of several levels: by which ranks of a host reach each other; none: as the model says.
+  std::optional<select::LinkModel> near_link{};
+  CallRecorder* calls = nullptr;  // makes the labels; may be null
 };
 
 struct PlannerOptions {

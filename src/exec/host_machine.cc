@@ -52,7 +52,7 @@ void HostMachine::reserve(const plan::Plan& plan) {
     capacity = bytes;
   };
   grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan::scratch_copies(plan));
-  grow(landing_, landing_capacity_, plan.landing_bytes);
+  grow(landing_, landing_capacity_, plan::all_landing_bytes(plan));
   grow(encoded_, encoded_capacity_, plan.encoded_bytes * plan.slices_in_flight);
   registers_[plan::register_of(plan::Base::kEncoded)] = encoded_.get();
   registers_[plan::register_of(plan::Base::kScratch)] = scratch_.get();
@@ -342,10 +342,11 @@ Answer HostMachine::arrived(const Position& at, const Op& op) {
   return went_on(has_received(at.lane, op.peer, op.value));
 }
 
-Answer HostMachine::sent(const Position& /*at*/, const Op& op) {
-  const uint32_t peer = lanes_[op.lane].sent_to[op.value];
+Answer HostMachine::sent(const Position& at, const Op& op) {
+  const uint32_t lane = plan::sender_of(*plan_, op, at.lane);
+  const uint32_t peer = lanes_[lane].sent_to[op.value];
   state_.expect(peer);
-  return went_on(has_sent(op.lane, peer, op.value));
+  return went_on(has_sent(lane, peer, op.value));
 }
 
 }  // namespace tutti::exec

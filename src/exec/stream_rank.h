@@ -22,6 +22,7 @@
 #include "src/base/status.h"
 #include "src/diagnosis/described_call.h"
 #include "src/exec/arena_map.h"
+#include "src/exec/bounce_buffer.h"
 #include "src/exec/call_state.h"
 #include "src/exec/device_memory.h"
 #include "src/exec/transfer.h"
@@ -101,6 +102,7 @@ struct StreamedCall {
   uint64_t first_copied = 0;
   bool engines_alone = false;  // as DeviceRankOptions's, of this call
   bool fused = false;          // one kernel runs it, if DeviceRank::fuses() and the plan fits
+  BounceBuffer bounce{};       // of a plan with messages between hosts
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };
@@ -132,6 +134,14 @@ class DeviceRank {
   /// order in which they are put here (CallOrder). An error of calls that differ, or of the driver,
   /// fails the communicator; one of the stream (it is captured) leaves it as it was.
   virtual Status enqueue(StreamedCall call) = 0;
+  /// A bounce buffer for such a call, whose plan has messages between hosts: leave() puts the call
+  /// into the stream, and fails as enqueue() does. `arrived` not empty: the stream is captured, and
+  /// that is called as in Device::cross_captured(). Ends before this.
+  virtual Result<std::shared_ptr<NetworkCrossing>> cross(StreamedCall call,
+                                                         std::shared_ptr<const NetworkPlan> plan,
+                                                         std::function<void()> arrived) = 0;
+  /// A rank that the oldest call that is not over waits for, if it waits for one of this host.
+  virtual std::optional<int> find_late() = 0;
   /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
   virtual Status enqueue(StreamedTransfers call) = 0;
   /// A call of all ranks in a stream that this rank's options send through the host. It takes its
@@ -175,8 +185,12 @@ class DeviceRank {
 };
 
 /// A rank as open() needs it. The functions may be called from any thread, but for `exchange`.
+/// Ranks have the numbers of this host: its own ones come first, in `arenas`, then those of other
+/// hosts, which only causes of failures name.
 struct DeviceRankOptions {
   int rank = 0;
+  size_t ranks = 0;                       // of all hosts
+  bool needs_ring = false;                // also of a rank that is alone on its host
   std::vector<ArenaView> arenas;          // by rank, its own included
   std::vector<transport::Mapped*> links;  // by rank; null: its own
   std::vector<std::string> devices;       // by rank: Device::identity_of

@@ -99,7 +99,9 @@ uint64_t CollectiveOperation::queue() {
 }
 
 Status CollectiveOperation::begin(uint64_t ticket) {
-  return communicator().collectives().begin(request(), ticket);
+  comm::Collectives& collectives = communicator().collectives();
+  return part_ == nullptr ? collectives.begin(request(), ticket)
+                          : collectives.begin(request(), *part_, ticket);
 }
 
 plan::Progress CollectiveOperation::advance() { return communicator().collectives().advance(); }
@@ -111,6 +113,7 @@ Status CollectiveOperation::unsupported_by_streams() const {
 }
 
 Status CollectiveOperation::check_host_way() {
+  if (communicator().streams().objection_to_network(request(), options().engine).ok()) return {};
   const bool may = comm::DeviceCalls::may_take(request_);
   return communicator().streams().check_host_way({.operation = name(),
                                                   .why = unsupported_by_streams(),
@@ -134,12 +137,41 @@ Status CollectiveOperation::take_scalar() {
   return {};
 }
 
-Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::StreamPlace> where) {
+Status CollectiveOperation::check_stream(const exec::StreamPlace& where) {
   comm::DeviceStreams& streams = communicator().streams();
-  if (Status status = streams.check_place(where.front()); !status.ok()) return status;
+  if (Status status = streams.check_place(where); !status.ok()) return status;
   if (Status status = check_streams_memory(streams.device(), buffers()); !status.ok())
     return status;
-  if (Status status = take_scalar(); !status.ok()) return status;
+  return take_scalar();
+}
+
+Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
+    const exec::StreamPlace& where, std::function<void()> arrived) {
+  comm::DeviceStreams& streams = communicator().streams();
+  const comm::Request request = this->request();
+  if (!streams.objection_to_network(request, options().engine).ok()) {
+    return std::shared_ptr<exec::HostStaging>();
+  }
+  if (Status status = check_stream(where); !status.ok()) return status;
+  const bool in_place = communicator().collectives().is_in_place(request);
+  Result<comm::NetworkedCall> call = streams.calls().networked_call_of(request, in_place, where);
+  if (!call.ok()) return call.status();
+  auto staging = streams.calls().rank().cross(std::move(call.value().streamed), call.value().plan,
+                                              std::move(arrived));
+  if (!staging.ok()) return staging.status();
+  comm::NetworkPart part;
+  part.network = {call.value().plan, staging.value(),
+                  [calls = &streams.calls()] { return calls->find_late(); }};
+  part.call = call.value().host;
+  part.described = call.value().described;
+  part.algorithm = std::move(call.value().algorithm);
+  part_ = std::make_shared<const comm::NetworkPart>(std::move(part));
+  return std::shared_ptr<exec::HostStaging>(std::move(staging).value());
+}
+
+Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::StreamPlace> where) {
+  if (Status status = check_stream(where.front()); !status.ok()) return status;
+  comm::DeviceStreams& streams = communicator().streams();
   const comm::Request request = this->request();
   comm::Collectives& collectives = communicator().collectives();
   const uint64_t deadline_ns = collectives.deadline_from_now(&extras_);

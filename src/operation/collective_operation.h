@@ -3,6 +3,8 @@
 // Owns: its options, its scalar and its count vectors. Threads and errors: those of an Operation.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,13 +35,17 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
   Status check_host_way() override;
   Status announce_host_way() override;
   Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where) override;
+  Result<std::shared_ptr<exec::HostStaging>> cross(const exec::StreamPlace& where,
+                                                   std::function<void()> arrived) override;
 
  private:
   comm::Request request() const;
   Status take_scalar();
+  Status check_stream(const exec::StreamPlace& where);
 
   comm::Request request_;  // without its extras and counts
   comm::KeptCounts counts_;
+  std::shared_ptr<const comm::NetworkPart> part_;  // null: the host has all of it
 };
 
 }  // namespace tutti::operation

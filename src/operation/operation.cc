@@ -18,4 +18,9 @@ Result<StreamWork> Operation::stream_work(std::span<const exec::StreamPlace>) {
   return Status::internal_error(name() + " was put into a stream, which cannot run it");
 }
 
+Result<std::shared_ptr<exec::HostStaging>> Operation::cross(const exec::StreamPlace&,
+                                                            std::function<void()>) {
+  return std::shared_ptr<exec::HostStaging>();
+}
+
 }  // namespace tutti::operation

@@ -15,6 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -97,6 +99,11 @@ class Operation {
   /// Before they do so, though its options may ask for something else: kUnsupported then. The log
   /// is told once for each name.
   virtual Status check_host_way() { return {}; }
+  /// The bounce buffer of one whose stream, `where`, runs its part within the host, while the
+  /// host's part has the messages to other hosts; null: it goes by the host as a whole. From then
+  /// on begin() begins the host's part. `arrived` as in exec::DeviceRank::cross().
+  virtual Result<std::shared_ptr<exec::HostStaging>> cross(const exec::StreamPlace& where,
+                                                           std::function<void()> arrived);
   /// If its options ask for that, peers that would put it into their streams learn of it. An error
   /// has failed the communicator.
   virtual Status announce_host_way() { return {}; }

@@ -1,6 +1,7 @@
 #include "src/operation/staging.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace tutti::operation {
@@ -78,14 +79,22 @@ Result<Load> load_of(const Operation& operation, std::span<const CallStream> str
   return load;
 }
 
-/// For each device's stream, `make` makes the staging of what the operation loads there.
-template <class Make>
-Status stage_each(Operation& operation, std::span<const CallStream> streams, Make make) {
+/// For each device's stream, `make` makes the staging of what the operation loads there; or `take`
+/// takes its bounce buffer.
+template <class Make, class Take>
+Status stage_each(Operation& operation, std::span<const CallStream> streams,
+                  const std::function<void()>& arrived, Make make, Take take) {
   std::vector<void*> handles;
   for (const CallStream& stream : streams) {
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!stream.is_of_device() || known) continue;
     handles.push_back(stream.handle);
+    const auto staging = operation.cross(stream.place, arrived);
+    if (!staging.ok()) return staging.status();
+    if (staging.value() != nullptr) {
+      take(staging.value());
+      continue;
+    }
     const Result<Load> load = load_of(operation, streams, stream);
     if (!load.ok()) return load.status();
     const Result<std::shared_ptr<exec::HostStaging>> staging = make(stream.place, load.value());
@@ -103,26 +112,31 @@ Status stage_each(Operation& operation, std::span<const CallStream> streams, Mak
 Result<Stagings> stage(Task& task, std::span<const CallStream> streams) {
   Stagings made;
   exec::Device& device = task.communicator().streams().device();
+  const auto take = [&](const std::shared_ptr<exec::HostStaging>& staging) {
+    made.push_back(staging);
+    task.fences.push_back(staging->fence());
+  };
   const auto make = [&](const exec::StreamPlace& where, const Load& load) {
     auto staging = device.cross(where, load.input.pieces(), load.output.pieces());
-    if (!staging.ok()) return staging;
-    made.push_back(staging.value());
-    task.fences.push_back(staging.value()->fence());
+    if (staging.ok()) take(staging.value());
     return staging;
   };
-  if (Status s = stage_each(*task.operation, streams, make); !s.ok()) return s;
+  if (Status s = stage_each(*task.operation, streams, {}, make, take); !s.ok()) return s;
   return made;
 }
 
 Status stage_captured(CapturedTask& captured, std::span<const CallStream> streams) {
   exec::Device& device = captured.task().communicator().streams().device();
+  const std::function<void()> arrived = [&captured] { captured.arrived(); };
+  const auto take = [&](const std::shared_ptr<exec::HostStaging>& staging) {
+    captured.add(staging);
+  };
   const auto make = [&](const exec::StreamPlace& where, const Load& load) {
-    auto staging = device.cross_captured(where, load.input.pieces(), load.output.pieces(),
-                                         [&captured] { captured.arrived(); });
-    if (staging.ok()) captured.add(staging.value());
+    auto staging = device.cross_captured(where, load.input.pieces(), load.output.pieces(), arrived);
+    if (staging.ok()) take(staging.value());
     return staging;
   };
-  return stage_each(*captured.task().operation, streams, make);
+  return stage_each(*captured.task().operation, streams, arrived, make, take);
 }
 
 }  // namespace tutti::operation

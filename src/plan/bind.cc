@@ -46,7 +46,7 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   note(choose_stores(plan, match.schedule.rank, stores),
        streams ? "streaming stores" : "copies by vectors");
   plan.one_way = match.flows_one_way || schedule::traits_of(match.shape.collective).rooted();
-  note(take_turns(plan, tuning.turns), "turns");
+  note(take_turns(plan, tuning.turns, tuning.lands), "turns");
   return plan;
 }
 

@@ -52,6 +52,9 @@ struct Tuning {
   uint64_t most_short_slices = ~uint64_t{0};
   uint64_t spanning_frame_bytes = 0;
   uint64_t spanned_bytes = 0;  // of these regions, which also hold what pads the blocks
+  // Every message between hosts arrives in a landing zone, since its target is memory that no
+  // transport can write to. Only then may lanes with such messages take turns.
+  bool lands = false;
 };
 
 struct BindRequest {

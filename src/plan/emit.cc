@@ -128,6 +128,7 @@ SliceGeometry measure(const Match& match, const BindRequest& request, const Tuni
   SliceGeometry geometry;
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = quantum_of(match, geometry.element_bytes);
+  geometry.lands = tuning.lands;
   const uint64_t longest = request.layout(match.shape).longest();
   geometry.is_long_pipeline = match.mode == Mode::kStaged && pipelines(match) &&
                               published_bytes(match, request) >= tuning.long_pipeline_bytes;

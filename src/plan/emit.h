@@ -28,6 +28,7 @@ struct SliceGeometry {
   bool tiny = false;          // and at most one, a tiny one, of each rank; they flow one way
   uint64_t region_bytes = 0;  // LanePlan::region_bytes, if a frame is not longer
   bool is_long_pipeline = false;
+  bool lands = false;  // Tuning::lands
 };
 
 SliceGeometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);

@@ -100,7 +100,7 @@ void Emitter::post_receive(uint32_t index, uint32_t source) {
   const bool alone = step.operand_count == 1;
   LanePlan& lane = plan_.lanes[step.lane];
   const bool is_encoded = encodes(peer);
-  const bool straight = alone && !is_encoded && dead_before(index);
+  const bool straight = alone && !is_encoded && !geometry_.lands && dead_before(index);
   Posted posted{lane.receives++, !straight, landing_bytes_, {}};
   std::vector<Operand> operands;
   std::vector<uint64_t> lengths;

@@ -161,10 +161,11 @@ constexpr uint64_t kLeastTapered = 3;  // slices of a lane: of fewer each costs 
 
 // Without a window between the lanes: nothing of one lane concerns another, so each is bounded by
 // the credit of its own ring.
-bool take_turns(Plan& plan, uint32_t lanes) {
+bool take_turns(Plan& plan, uint32_t lanes, bool lands) {
   if (lanes < 2 || plan.lanes.size() != 1 || plan.slices == 1) return false;
   const LanePlan lane = plan.lanes[0];
-  if (lane.parts > 1 || lane.cells > 0 || lane.receives > 0 || lane.sends > 0) return false;
+  if (lane.parts > 1 || lane.cells > 0) return false;
+  if (!lands && (lane.receives > 0 || lane.sends > 0)) return false;
   if (!plan.prologue.empty()) return false;
   plan.turns = lanes;
   plan.lanes.assign(lanes, lane);

@@ -29,8 +29,8 @@ bool choose_stores(Plan& plan, int rank, UserStores stores);
 /// Turns: a plan of one lane becomes one of `lanes`, each of which does every `lanes`-th piece, so
 /// that an engine may copy one piece while it folds another. Each lane has a ring and a counter of
 /// its own, and none waits for another. Of several slices the last ones are short (Plan::tapers).
-/// Nothing happens to a plan of one slice, of several lanes, in cells or with streams. The same on
-/// all ranks.
-bool take_turns(Plan& plan, uint32_t lanes);
+/// Nothing happens to a plan of one slice, of several lanes, in cells, or with messages between
+/// hosts unless all of these land (`lands`, Tuning::lands). The same on all ranks.
+bool take_turns(Plan& plan, uint32_t lanes, bool lands = false);
 
 }  // namespace tutti::plan

@@ -178,7 +178,7 @@ struct Plan {
   uint64_t quantum = 1;  // elements per 64 bytes
   uint32_t element_bytes = 1;
   uint64_t scratch_bytes = 0;     // for one slice of the plan in flight
-  uint64_t landing_bytes = 0;     // for one lane
+  uint64_t landing_bytes = 0;     // of all lanes; of lanes that take turns, of each
   uint64_t encoded_bytes = 0;     // of encoded values, for one slice of the plan in flight
   uint32_t slices_in_flight = 1;  // of the plan
   double scale = 1.0;
@@ -223,6 +223,18 @@ inline schedule::Extent piece_of(const Plan& plan, uint32_t lane, uint64_t slice
 /// take turns, whose own slices follow each other.
 constexpr uint64_t scratch_copies(const Plan& plan) {
   return plan.turns > 1 ? plan.turns : plan.slices_in_flight;
+}
+/// The lane whose message a kStreamSent of `lane` awaits: of lanes that take turns, each its own.
+constexpr uint32_t sender_of(const Plan& plan, const Op& op, uint32_t lane) {
+  return plan.turns > 1 ? lane : op.lane;
+}
+/// Landing zones lie one behind the other: those of a lane that takes turns begin so far behind the
+/// first lane's.
+constexpr uint64_t landing_shift(const Plan& plan, uint64_t lane) {
+  return plan.turns > 1 ? lane * plan.landing_bytes : 0;
+}
+constexpr uint64_t all_landing_bytes(const Plan& plan) {
+  return plan.turns > 1 ? plan.turns * plan.landing_bytes : plan.landing_bytes;
 }
 /// Bytes by which a scratch block of `length` elements moves with a slice of a lane.
 inline uint64_t scratch_shift(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {

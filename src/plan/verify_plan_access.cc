@@ -48,7 +48,8 @@ std::optional<Machine::Place> Machine::place(const Context& at, const Operand& o
       refuse_at(at, "names scratch or landing memory it does not have");
       return {};
     }
-    const uint64_t moved = scratch ? scratch_shift(plan, lane, slice, length) : 0;
+    const uint64_t moved =
+        scratch ? scratch_shift(plan, lane, slice, length) : landing_shift(plan, lane);
     return Place{memory_of(at.rank, scratch ? kScratches : kLandings),
                  {range.begin + moved, range.end + moved}};
   }
@@ -252,7 +253,7 @@ void Machine::transfer(PostedTransfer& send, PostedTransfer& receive) {
 // sender only that its source is free.
 bool Machine::await_transfer(const Context& at, bool sends) {
   const Op& op = *at.op;
-  const uint32_t poster = sends ? op.lane : at.at->lane;
+  const uint32_t poster = sends ? sender_of(plan_of(at.rank), op, at.at->lane) : at.at->lane;
   Lane& lane = ranks_[at.rank].lanes[poster];
   PostedTransfer& posted = (sends ? lane.sent : lane.received)[op.value];
   const Position& where = position_of(at.rank, poster);

@@ -33,7 +33,8 @@ class Facts {
       return wrong("has short slices without lanes that take turns");
     }
     const uint64_t scratch = plan_.scratch_bytes * scratch_copies(plan_);
-    if (std::max(scratch, plan_.landing_bytes) > kMostBytes) return wrong("is too large to verify");
+    if (std::max(scratch, all_landing_bytes(plan_)) > kMostBytes)
+      return wrong("is too large to verify");
     for (uint32_t i = 0; i < plan_.lanes.size(); ++i) {
       if (Status status = check_lane(i); !status.ok()) return status;
     }

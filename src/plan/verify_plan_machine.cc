@@ -31,9 +31,13 @@ class Lister {
   Answer passed(const Position& at, uint32_t, uint64_t) { return waits(at); }
   Answer raise(const Position& at, uint64_t, uint64_t) { return tells(at); }
   Answer raised(const Position& at, uint32_t, uint64_t, uint64_t) { return waits(at); }
-  Answer post(const Position& at, const Op&) { return does(at); }
+  // A message lets others go on, as a signal does. A receive, and a send that is out, are none of
+  // this engine's affairs (exec::NetworkMachine).
+  Answer post(const Position& at, const Op& op) {
+    return op.code == OpCode::kStreamSend ? tells(at) : asks(at);
+  }
   Answer arrived(const Position& at, const Op&) { return waits(at); }
-  Answer sent(const Position& at, const Op&) { return waits(at); }
+  Answer sent(const Position& at, const Op&) { return asks(at); }
   void fork() {}
   void opened(const Position&) {}
   void closed(const Position& at) { turns_.close(at.lane); }
@@ -116,7 +120,7 @@ void Machine::add_rank(uint32_t rank) {
     const Plan& plan = set->plans[rank];
     user = std::max(user, larger_bytes(*set, rank, plan.element_bytes));
     scratch = std::max(scratch, plan.scratch_bytes * scratch_copies(plan));
-    landing = std::max(landing, plan.landing_bytes);
+    landing = std::max(landing, all_landing_bytes(plan));
     encoded = std::max(encoded, plan.encoded_bytes * plan.slices_in_flight * widening_of(plan));
   }
   for (uint64_t bytes : {user, user, cells.size() * kCellStride, scratch, landing, encoded}) {

@@ -294,7 +294,10 @@ class Walk {
         return machine.arrived(lane, op);
       case OpCode::kStreamSent:
         // A lane waits for what it sent before it closes the slice.
-        if (lanes_[op.lane].slice > lane.slice) return after(machine, lane, op.lane, kAllOps);
+        if (const uint32_t sender = sender_of(*plan_, op, lane.lane);
+            lanes_[sender].slice > lane.slice) {
+          return after(machine, lane, sender, kAllOps);
+        }
         return machine.sent(lane, op);
       case OpCode::kEnter:
       case OpCode::kWaitEnter:

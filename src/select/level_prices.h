@@ -71,6 +71,12 @@ class LevelPrices {
   const Usage& usage_of(const schedule::Algorithm& algorithm,
                         const schedule::Parameters& parameters);
   void set_slicing(const Slicing& slicing) { slicing_ = slicing; }
+  /// Ranks of a host reach each other by such a link, whatever the model says.
+  void set_near_link(const LinkModel& link) {
+    for (PricedLevel& level : levels_) {
+      if (level.maps) level.link = link;
+    }
+  }
   /// Of a plan whose lanes all have short slices.
   uint64_t slices_of(const Usage& usage, double count_bytes) const;
   /// `wires`: by level, where some encode their messages; else empty.

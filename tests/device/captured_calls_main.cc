@@ -4,6 +4,7 @@
 //   --graphs N      random graphs of 1 to 6 calls over 1 to 3 communicators, each replayed 1 to
 //                   --replays times on random streams, with eager calls on other streams between;
 //                   every output of every run is compared
+//   --hosts 2       the second half of the ranks is on another host
 //   --fault kill    one rank is killed while the others replay: their streams end, with an error
 //   --fault abort   another thread of one rank aborts meanwhile
 //   --fault early   a communicator is destroyed before its graph, which is then run once more
@@ -41,6 +42,7 @@ constexpr int kComms = 3, kStreams = 3;
 struct Options {
   uint64_t seed = 1;
   int ranks = 3, graphs = 10, replays = 20, most_words = 2048;
+  int hosts = 1;     // with 2, the second half of the ranks is told to be on another one
   int branches = 1;  // 0: all calls of a graph are in one stream, so in one order on all ranks
   std::string fault;
 };
@@ -448,13 +450,16 @@ int main(int argc, char** argv) {
                      {"--graphs", into(options.graphs, 1)},
                      {"--replays", into(options.replays, 1)},
                      {"--words", into(options.most_words, 1)},
+                     {"--hosts", into(options.hosts, 1, 2)},
                      {"--branches", into(options.branches, 0, 1)},
                      {"--limit", into(limit_s)},
                      {"--fault", into(options.fault)}})) {
     return 2;
   }
+  TeamShape shape = TeamShape::processes(options.ranks);
+  if (options.hosts > 1) shape.use(Network::kMixed);
   const TeamResult result = run_team(
-      TeamShape::processes(options.ranks), [&](Member& member) { run_rank(member, options); },
+      shape, [&](Member& member) { run_rank(member, options); },
       [&](uint64_t step) { return "graph " + std::to_string(step); }, limit_s * 1'000'000'000);
   std::printf("%s", result.report.c_str());
   const bool expected_death =

@@ -29,6 +29,9 @@ class CapturedCalls(unittest.TestCase):
         self.check("--graphs", 4, "--replays", 8, "--seed", 1, SOFTDEV_SKEW_US="300",
                    SOFTDEV_PIECE_BYTES="4096")
 
+    def test_random_graphs_of_two_hosts_beside_eager_calls(self):
+        self.check("--ranks", "4", "--hosts", "2", "--seed", "3", "--graphs", "6")
+
     def test_calls_of_many_slices_in_branches_of_their_graphs(self):
         self.check("--graphs", 3, "--replays", 5, "--seed", 4, TUTTI_DEVICE_RING_BYTES="64K", SOFTDEV_SKEW_US="200")
 

@@ -34,6 +34,9 @@ class DeviceReductions(unittest.TestCase):
     def test_all_types_and_operations(self):
         self.check("--ranks", "4", "--seed", "1")
 
+    def test_of_two_hosts(self):
+        self.check("--ranks", "4", "--seed", "9", "--network", "mixed")
+
     def test_with_slow_streams_and_many_blocks(self):
         self.check("--ranks", "3", "--seed", "2", SOFTDEV_SKEW_US="200", TUTTI_LEAST_CTAS="5", TUTTI_CTAS="7")
 

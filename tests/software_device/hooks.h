@@ -24,6 +24,7 @@
   X(faults)                   \
   X(full_queues)              \
   X(live_allocations)         \
+  X(live_pinned_bytes)        \
   X(live_handles)             \
   X(live_reservations)        \
   X(live_mappings)            \

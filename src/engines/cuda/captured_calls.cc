@@ -194,6 +194,7 @@ Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::
   if (!side.ok()) return side.status();
   put.side = side.value();
   put.captured = true;
+  put.bounce = call.bounce;
   machine.start(*call.plan, put);
   walk.start(*call.plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,8 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   const streams::CallComparison& comparison() const { return runs_.comparison(); }
   /// Whether a run has begun that is not over.
   bool look() { return runs_.look(); }
+  /// A rank that the oldest run that is not over waits for, if it waits for one.
+  std::optional<int> find_late() { return runs_.find_late_rank(); }
   /// The rank is no more: graphs that are still there run in vain. They keep the ring. A context is
   /// current.
   void leave(std::unique_ptr<DeviceRing> ring);

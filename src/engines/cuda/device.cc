@@ -195,7 +195,7 @@ class CudaDevice final : public exec::Device {
     const StreamInContext place = in_context(where);
     const drivers::cuda::ContextScope scope(cuda.value(), place.context);
     if (!scope.status().ok()) return scope.status();
-    return CudaHostStaging::create(pool(cuda.value()), place, input, output);
+    return CudaHostStaging::create(HostStagingPool::of_process(cuda.value()), place, input, output);
   }
 
   Result<std::shared_ptr<exec::HostStaging>> cross_captured(
@@ -207,7 +207,7 @@ class CudaDevice final : public exec::Device {
     const drivers::cuda::ContextScope scope(cuda.value(), place.context);
     if (!scope.status().ok()) return scope.status();
     Result<std::unique_ptr<HostStagingCopies>> copies =
-        HostStagingCopies::create(pool(cuda.value()), input, output);
+        HostStagingCopies::create(HostStagingPool::of_process(cuda.value()), input, output);
     if (!copies.ok()) return copies.status();
     return std::shared_ptr<exec::HostStaging>(std::make_shared<CapturedHostStaging>(
         std::move(copies).value(), place, std::move(arrived)));
@@ -253,14 +253,6 @@ class CudaDevice final : public exec::Device {
     if (!memory.ok()) return memory.status();
     return std::unique_ptr<exec::DeviceAllocation>(
         std::make_unique<CudaAllocation>(std::move(memory).value()));
-  }
-
- private:
-  // It is never destroyed: its memory goes with the process, since the driver may go first.
-  static HostStagingPool& pool(const Cuda& cuda) {
-    // tidy: allow mutable (one pool of pinned memory for all communicators of the process)
-    static auto* const known = new HostStagingPool(cuda);
-    return *known;
   }
 };
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,10 @@ class CudaDeviceRank final : public exec::DeviceRank {
 
   Status enqueue(exec::StreamedCall call) override;
   Status enqueue(exec::StreamedTransfers call) override;
+  Result<std::shared_ptr<exec::NetworkCrossing>> cross(
+      exec::StreamedCall call, std::shared_ptr<const exec::NetworkPlan> plan,
+      std::function<void()> arrived) override;
+  std::optional<int> find_late() override;
   Status declare(uint32_t signature, const diagnosis::DescribedCall& described) override {
     return calls_.declare(signature, described);
   }

@@ -4,6 +4,7 @@
 
 #include "src/drivers/cuda/context.h"
 #include "src/engines/cuda/device_rank.h"
+#include "src/engines/cuda/network_crossing.h"
 #include "src/engines/cuda/ring_parts.h"
 #include "src/engines/streams/captured_words.h"
 
@@ -29,11 +30,41 @@ Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
   StreamCall put{call.first_copied > 0 ? recv : send,   recv,    stream,
                  call.factor ? &*call.factor : nullptr, inputs_, outputs_};
   put.engines_alone = options_.engines_alone || call.engines_alone;
+  put.bounce = call.bounce;
   const Result<SideStream*> side = sides_.find(stream, 0, call.plan->lanes.size());
   if (!side.ok()) return side.status();
   put.side = side.value();
   machine_.start(*call.plan, put);
   return machine_.copy_first(recv, send, call.first_copied);
+}
+
+Result<std::shared_ptr<exec::NetworkCrossing>> CudaDeviceRank::cross(
+    exec::StreamedCall call, std::shared_ptr<const exec::NetworkPlan> plan,
+    std::function<void()> arrived) {
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (!scope.status().ok()) return scope.status();
+  Result<std::unique_ptr<BounceSlot>> slot =
+      BounceSlot::take(HostStagingPool::of_process(cuda_), plan);
+  if (!slot.ok()) return slot.status();
+  call.plan = &plan->plan;
+  call.bounce = slot.value()->bounce();
+  call.over = [](const Status&) {};  // the host's part tells of the end
+  const StreamInContext where{context_, static_cast<CUstream>(call.where.stream)};
+  PutCall put = [this, plan, call = std::move(call)] { return enqueue(call); };
+  if (!arrived) {
+    auto made = std::make_shared<CudaNetworkCrossing>(std::move(slot).value(), where);
+    made->set(std::move(put));
+    return std::shared_ptr<exec::NetworkCrossing>(std::move(made));
+  }
+  auto made =
+      std::make_shared<CapturedNetworkCrossing>(std::move(slot).value(), where, std::move(arrived));
+  made->set(std::move(put));
+  return std::shared_ptr<exec::NetworkCrossing>(std::move(made));
+}
+
+std::optional<int> CudaDeviceRank::find_late() {
+  const std::optional<int> late = calls_.find_late();
+  return late ? late : captured_->find_late();
 }
 
 Result<std::shared_ptr<const exec::PeerMemory>> CudaDeviceRank::share(std::byte* memory,
@@ -53,6 +84,11 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, ui
     outputs.push_back((3 + ranks + rank) * kApart);
   }
   const types::Scalar any_factor;
+  const exec::BounceLayout layout(plan);
+  const bool has_messages = plan.lanes[0].receives + plan.lanes[0].sends > 0;
+  exec::BounceWords words{};  // nobody looks
+  const exec::BounceBuffer bounce{&words, reinterpret_cast<std::byte*>(kApart / 2),
+                                  has_messages ? &layout : nullptr};
   StreamMachine counting(nullptr, kernels_.get(), addresses());
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
   plan::Cursors cursors = captured ? first_cursors(options_.ring_bytes) : cursors_;
@@ -62,7 +98,8 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, ui
                         .factor = scales ? &any_factor : nullptr,
                         .inputs = inputs,
                         .outputs = outputs,
-                        .captured = captured});
+                        .captured = captured,
+                        .bounce = bounce});
   (void)counting.copy_first(2 * kApart, kApart, first_copied);
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;

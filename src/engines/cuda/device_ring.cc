@@ -80,7 +80,7 @@ Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& 
                                                      const exec::DeviceRankOptions& options) {
   std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, options));
   Status ready = made->prepare(options);
-  if (options.arenas.size() == 1) {
+  if (options.arenas.size() == 1 && !options.needs_ring) {
     if (!ready.ok()) return ready;
     return made;
   }
@@ -104,7 +104,7 @@ Status DeviceRing::prepare(const exec::DeviceRankOptions& options) {
 // Why the ring is pinned from the first; "": it may lie on the device.
 std::string DeviceRing::unsupported_reason(const drivers::cuda::DeviceFacts& facts,
                                            const exec::DeviceRankOptions& options) const {
-  if (options.arenas.size() == 1) return "";
+  if (options.arenas.size() == 1 && !options.needs_ring) return "";
   if (!options.peer_access) return "NCCL_P2P_DISABLE is 1";
   if (!facts.virtual_memory || !facts.posix_descriptors) {
     return "a device (" + facts.name + ") has no memory that processes can share by descriptors";

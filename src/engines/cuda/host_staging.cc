@@ -42,6 +42,12 @@ bool HostStagingSlot::is_over() const {
   return false;
 }
 
+HostStagingPool& HostStagingPool::of_process(const drivers::cuda::Cuda& cuda) {
+  // tidy: allow mutable (one pool of pinned memory for all communicators of the process)
+  static auto* const known = new HostStagingPool(cuda);
+  return *known;
+}
+
 // The smallest that is large enough, but none that most of would lie idle.
 HostStagingSlot* HostStagingPool::find(uint64_t bytes) {
   constexpr uint64_t kMostWaste = 8;

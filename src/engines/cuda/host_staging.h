@@ -57,6 +57,9 @@ struct StreamInContext {
 class HostStagingPool {
  public:
   explicit HostStagingPool(const drivers::cuda::Cuda& cuda) : cuda_(cuda) {}
+  /// Of all communicators of the process. It is never destroyed: its memory goes with the process,
+  /// since the driver may go first.
+  static HostStagingPool& of_process(const drivers::cuda::Cuda& cuda);
 
   const drivers::cuda::Cuda& cuda() const { return cuda_; }
 

@@ -18,10 +18,16 @@ using plan::Shift;
 
 namespace {
 
-/// Some bytes of a block of the output.
+/// Some bytes of the input or output.
 struct Written {
+  uint32_t base = 0;
   uint64_t begin = 0, end = 0;
 };
+
+bool is_users(const plan::Operand& operand) {
+  return operand.base == plan::register_of(Base::kInput) ||
+         operand.base == plan::register_of(Base::kOutput);
+}
 
 std::span<const plan::Operand> sources_of(const plan::Plan& plan, const Op& op) {
   return {plan.operands.data() + op.operands + op.target_count, op.source_count};
@@ -29,29 +35,42 @@ std::span<const plan::Operand> sources_of(const plan::Plan& plan, const Op& op) 
 
 }  // namespace
 
-// In place the output's blocks are the input's until the plan has written to them.
-std::vector<SourceMask> contributions_of(const plan::Plan& plan) {
-  std::vector<SourceMask> masks(plan.ops.size());
+// In place the output's blocks are the input's until the plan has written to them; where the output
+// is a part of the input, it is the input that is written.
+std::vector<bool> own_operands_of(const plan::Plan& plan) {
+  std::vector<bool> own(plan.operands.size(), false);
   std::vector<Written> written;
-  for (size_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    if (op.code != plan::OpCode::kMove || op.source_count > kMostFoldSources) continue;
+  for (const Op& op : plan.ops) {
+    const bool sends = op.code == plan::OpCode::kStreamSend;
+    if (op.code != plan::OpCode::kMove && !sends) continue;
     const uint64_t bytes = op.length * plan.element_bytes;
     const std::span<const plan::Operand> sources = sources_of(plan, op);
     for (size_t s = 0; s < sources.size(); ++s) {
-      const uint64_t begin = sources[s].offset, end = begin + bytes;
+      const uint64_t sent = sends ? plan.lengths[op.lengths + s] * plan.element_bytes : bytes;
+      const uint64_t begin = sources[s].offset, end = begin + sent;
       const bool untouched = std::none_of(written.begin(), written.end(), [&](const Written& one) {
-        return one.begin < end && begin < one.end;
+        return one.base == sources[s].base && one.begin < end && begin < one.end;
       });
-      const bool is_own = sources[s].base == plan::register_of(Base::kInput) ||
-                          (sources[s].base == plan::register_of(Base::kOutput) && untouched);
-      if (is_own) masks[i][s / 64] |= uint64_t{1} << (s % 64);
+      own[op.operands + op.target_count + s] = is_users(sources[s]) && untouched;
     }
     for (uint32_t t = 0; t < op.target_count; ++t) {
       const plan::Operand& target = plan.operands[op.operands + t];
-      if (target.base == plan::register_of(Base::kOutput)) {
-        written.push_back({target.offset, target.offset + bytes});
+      if (is_users(target)) {
+        written.push_back({target.base, target.offset, target.offset + bytes});
       }
+    }
+  }
+  return own;
+}
+
+std::vector<SourceMask> contributions_of(const plan::Plan& plan) {
+  const std::vector<bool> own = own_operands_of(plan);
+  std::vector<SourceMask> masks(plan.ops.size());
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
+    if (op.code != plan::OpCode::kMove || op.source_count > kMostFoldSources) continue;
+    for (size_t s = 0; s < op.source_count; ++s) {
+      if (own[op.operands + op.target_count + s]) masks[i][s / 64] |= uint64_t{1} << (s % 64);
     }
   }
   return masks;
@@ -80,9 +99,13 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   is_marked_.fill(false);
   engines_alone_ = call.engines_alone;
   captured_ = call.captured;
+  bounce_ = call.bounce;
+  messages_.fill({});
   factor_ = call.factor;
   contributions_.clear();
   if (factor_ != nullptr) contributions_ = contributions_of(plan);
+  own_.clear();
+  if (factor_ != nullptr && bounce_.layout != nullptr) own_ = own_operands_of(plan);
   registers_[plan::register_of(Base::kInput)] = call.send;
   registers_[plan::register_of(Base::kOutput)] = call.recv;
   set_peers(PeerBase::kInput, call.inputs);
@@ -123,24 +146,35 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
   if (turns_.gives_up_work(at.lane)) return Answer::kNotYet;
   if (op.source_count > 1) turns_.fold(at.lane);
   if (!go_to(at.lane)) return Answer::kFailed;
-  shift_[static_cast<size_t>(Shift::kFrame)] = at.lane * addresses_.lane_bytes + at.frame.frame;
-  shift_[static_cast<size_t>(Shift::kScratch)] =
-      plan::scratch_shift(*plan_, at.lane, at.slice, op.length);
-  const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, op.length);
-  if (piece.length == 0) return Answer::kGoOn;
-  shift_[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
+  uint64_t bytes = 0;
+  if (!set_piece(at, op.length, bytes)) return Answer::kGoOn;
   const bool scales = factor_ != nullptr && contributions_[at.op] != SourceMask{};
   const bool is_copy = op.source_count == 1 && op.mask == plan::kNoMask && !op.divide && !scales;
-  if (!is_copy) return fold(at, op, piece.length);
+  if (!is_copy) return fold(at, op, bytes / plan_->element_bytes);
   const plan::Operand* targets = plan_->operands.data() + op.operands;
   const plan::Operand& from = targets[op.target_count];
   for (uint32_t i = 0; i < op.target_count; ++i) {
     const bool crosses = is_elsewhere(from.base) || is_elsewhere(targets[i].base);
-    const Answer answer =
-        copy(address(targets[i]), address(from), piece.length * plan_->element_bytes, crosses);
+    const Answer answer = copy(address(targets[i]), address(from), bytes, crosses);
     if (answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
+}
+
+// Where the slice's part of a block of `length` elements lies. False: it has none.
+bool StreamMachine::set_piece(const Position& at, uint64_t length, uint64_t& bytes) {
+  const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, length);
+  bytes = piece.length * plan_->element_bytes;
+  if (bytes == 0) return false;
+  shift_[static_cast<size_t>(Shift::kFrame)] = at.lane * addresses_.lane_bytes + at.frame.frame;
+  shift_[static_cast<size_t>(Shift::kScratch)] =
+      plan::scratch_shift(*plan_, at.lane, at.slice, length);
+  shift_[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
+  if (bounce_.layout != nullptr) {
+    registers_[plan::register_of(Base::kLanding)] =
+        reinterpret_cast<CUdeviceptr>(bounce_.memory) + bounce_.layout->landing(at.lane);
+  }
+  return true;
 }
 
 // Targets that have no room among those of a kernel are copied from the first.
@@ -182,10 +216,14 @@ void StreamMachine::set_factors(const Position& at, const Op& op, FoldParameters
     fold.factor = std::bit_cast<uint64_t>(plan_->scale);
   } else if (factor_ != nullptr) {
     std::copy(contributions_[at.op].begin(), contributions_[at.op].end(), fold.scaled);
-    fold.factor_is = factor_->memory == nullptr ? FactorIs::kElement : FactorIs::kInMemory;
-    fold.factor = reinterpret_cast<CUdeviceptr>(factor_->memory);
-    if (factor_->memory == nullptr) std::memcpy(&fold.factor, factor_->value.data(), 8);
+    set_factor(fold);
   }
+}
+
+void StreamMachine::set_factor(FoldParameters& fold) const {
+  fold.factor_is = factor_->memory == nullptr ? FactorIs::kElement : FactorIs::kInMemory;
+  fold.factor = reinterpret_cast<CUdeviceptr>(factor_->memory);
+  if (factor_->memory == nullptr) std::memcpy(&fold.factor, factor_->value.data(), 8);
 }
 
 bool StreamMachine::conflicts(const AddressRange& target, const AddressRange& source) const {
@@ -197,6 +235,7 @@ bool StreamMachine::conflicts(const AddressRange& target, const AddressRange& so
 }
 
 bool StreamMachine::is_elsewhere(uint32_t base) const {
+  if (base == plan::register_of(Base::kLanding)) return true;
   if (base < plan::register_of(Base::kFixed) || addresses_.elsewhere.empty()) return false;
   return addresses_.elsewhere[plan::rank_of(base)];
 }

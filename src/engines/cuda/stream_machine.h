@@ -44,7 +44,10 @@ using drivers::cuda::CUstream;
 
 /// A bit for each source of a move.
 using SourceMask = std::array<uint64_t, kMostFoldSources / 64>;
-/// By op: which sources are what the rank itself brings, as it was before the call.
+/// By operand: which sources of moves, and blocks that are sent, are what the rank itself brings,
+/// as it was before the call.
+std::vector<bool> own_operands_of(const plan::Plan& plan);
+/// The same of the sources of each move, by op.
 std::vector<SourceMask> contributions_of(const plan::Plan& plan);
 
 /// Where this rank's stream finds the ranks of its group.
@@ -66,9 +69,10 @@ struct StreamCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   // By rank, where plans read what peers have not staged; empty: none does.
   std::span<const CUdeviceptr> inputs{}, outputs{};
-  SideStream* side = nullptr;  // null: `stream` has all lanes, and takes lists of copies
-  bool engines_alone = false;  // exec::StreamedCall's
-  bool captured = false;       // `stream` is
+  SideStream* side = nullptr;   // null: `stream` has all lanes, and takes lists of copies
+  bool engines_alone = false;   // exec::StreamedCall's
+  bool captured = false;        // `stream` is
+  exec::BounceBuffer bounce{};  // of a plan with messages between hosts
 };
 
 class StreamMachine {
@@ -100,13 +104,17 @@ class StreamMachine {
   plan::Answer passed(const plan::Position& at, uint32_t lane, uint64_t value);
   void opened(const plan::Position& /*at*/) {}
   void fork();
-  void closed(const plan::Position& at) { turns_.close(at.lane); }
+  void closed(const plan::Position& at);
   void stepped(const plan::Position& /*at*/) {}
   // Lanes that take turns do not wait for each other.
   void behind(const plan::Position& /*at*/, uint32_t /*lane*/, uint64_t /*slice*/,
               uint32_t /*ops*/) {}
   void join();
-  // Plans for devices have none of these: nothing travels in cells, by address or by the network.
+  // Messages between hosts, by the call's bounce buffer (stream_machine_network.cc).
+  plan::Answer post(const plan::Position& at, const plan::Op& op);
+  plan::Answer arrived(const plan::Position& at, const plan::Op& op);
+  plan::Answer sent(const plan::Position& at, const plan::Op& op);
+  // Plans for devices have none of these: nothing travels in cells or by address.
   plan::Answer enter(const plan::Position& at) { return refuse(at, "an entry"); }
   plan::Answer entered(const plan::Position& at, uint32_t) { return refuse(at, "an entry"); }
   plan::Answer read(const plan::Position& at, const plan::Op&) { return refuse(at, "a read"); }
@@ -117,11 +125,6 @@ class StreamMachine {
   plan::Answer raised(const plan::Position& at, uint32_t, uint64_t, uint64_t) {
     return refuse(at, "a cell");
   }
-  plan::Answer post(const plan::Position& at, const plan::Op&) { return refuse(at, "a message"); }
-  plan::Answer arrived(const plan::Position& at, const plan::Op&) {
-    return refuse(at, "a message");
-  }
-  plan::Answer sent(const plan::Position& at, const plan::Op&) { return refuse(at, "a message"); }
 
  private:
   struct AddressRange {
@@ -138,7 +141,12 @@ class StreamMachine {
   plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes, bool crosses);
   plan::Answer fold(const plan::Position& at, const plan::Op& op, uint64_t count);
   void set_factors(const plan::Position& at, const plan::Op& op, FoldParameters& fold) const;
+  void set_factor(FoldParameters& fold) const;
   plan::Answer wait(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
+  bool wait_for_host(uint32_t lane, const exec::DevicePage::Word& word, uint64_t value);
+  bool put_in_bounce(const plan::Position& at, const plan::Op& op);
+  bool put_piece(const plan::Position& at, uint32_t block, CUdeviceptr target, uint64_t bytes);
+  bool set_piece(const plan::Position& at, uint64_t length, uint64_t& bytes);
   CUstream stream_of(uint32_t lane) const {
     return lane > 0 && side_ != nullptr ? side_->get() : first_;
   }
@@ -176,10 +184,16 @@ class StreamMachine {
   uint32_t lane_ = 0;  // of the lists
   SideStream* side_ = nullptr;
   plan::LaneTurns turns_;
+  exec::BounceBuffer bounce_;
+  struct MessageCounts {
+    uint64_t staged = 0, arrived = 0, freed = 0;  // as the words of the bounce buffer count
+  };
+  std::array<MessageCounts, exec::kDeviceLanes> messages_{};
   // By lane: its last signals are not marked; they are, and the other lane is not behind the mark.
   std::array<bool, exec::kDeviceLanes> has_told_{}, is_marked_{};
   const types::Scalar* factor_ = nullptr;
   std::vector<SourceMask> contributions_;  // by op, of a scaled sum
+  std::vector<bool> own_;                  // own_operands_of() such a plan with messages
   std::vector<CUdeviceptr> registers_;     // plan::register_of
   std::array<uint64_t, 5> shift_{};        // by plan::Shift
   drivers::cuda::CopyBatch copies_;

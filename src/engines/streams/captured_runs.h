@@ -54,6 +54,8 @@ class CapturedRuns final : public Watched, private StreamWords {
   void begin(const CapturedCall& call);
   /// Whether a run has begun that is not over. Lets it go on where that is due.
   bool look() override { return watch_.look(); }
+  /// A rank that the oldest run that is not over waits for, if it waits for one.
+  std::optional<int> find_late_rank() { return watch_.find_late(); }
   /// The communicator is no more: graphs that are still there run in vain.
   void abandon() { watch_.abandon(); }
 

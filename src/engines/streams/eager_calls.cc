@@ -265,7 +265,7 @@ std::optional<diagnosis::Loss> EagerCalls::find_loss() const {
     if (rank == rank_) continue;
     const uint64_t word =
         options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
-    std::optional<diagnosis::Loss> loss = diagnosis::Loss::read(word, options_.arenas.size());
+    std::optional<diagnosis::Loss> loss = diagnosis::Loss::read(word, options_.ranks);
     if (!loss) continue;
     loss->rank = static_cast<int>(rank);
     return loss;

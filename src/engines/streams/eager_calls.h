@@ -62,6 +62,8 @@ class EagerCalls final : public Watched, private StreamWords {
   bool look() override;
   /// Whether some call is not over, now.
   bool has_calls() { return watch_.look(); }
+  /// A rank that the oldest call that is not over waits for, if it waits for one.
+  std::optional<int> find_late() { return watch_.find_late(); }
   /// As StreamWatch's.
   void leak() { watch_.leak(); }
 

@@ -29,6 +29,11 @@ void StreamWatch::keep(PendingCall call) {
   Watchdog::get().wake();
 }
 
+std::optional<int> StreamWatch::find_late() {
+  const std::lock_guard lock(mutex_);
+  return calls_.empty() ? std::nullopt : words_.find_late(calls_.front());
+}
+
 void StreamWatch::abandon() {
   const std::lock_guard lock(mutex_);
   owner_.reset();

@@ -85,6 +85,8 @@ class StreamWatch {
   /// Whether some call is not over, now. Finds out whether a peer has given up, and lets the
   /// streams go on where that is due.
   bool look();
+  /// A rank that the oldest call that is not over waits for, if it waits for one.
+  std::optional<int> find_late();
   /// The owner is no more: streams that still come are let go on.
   void abandon();
   /// Acts if the owner is there and has not failed; it does neither before act() has returned.

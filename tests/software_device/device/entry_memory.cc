@@ -178,14 +178,23 @@ CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   return in_context_outside_captures([&](Context& context) {
     uintptr_t made = 0;
     const CUresult result = allocate(context, bytes, Kind::kPinned, &made);
-    if (result == kSuccess) *address = reinterpret_cast<void*>(made);
+    if (result != kSuccess) return result;
+    *address = reinterpret_cast<void*>(made);
+    count(&SoftdevStatistics::live_pinned_bytes,
+          static_cast<int64_t>(addresses().find(made)->bytes));
     return result;
   });
 }
 
 CUresult cuMemFreeHost(void* address) {
   return in_context_outside_captures([&](Context& context) {
-    return release(context, reinterpret_cast<uintptr_t>(address), Kind::kPinned);
+    const auto mapping = addresses().find(reinterpret_cast<uintptr_t>(address));
+    const uint64_t bytes = mapping ? mapping->bytes : 0;
+    const CUresult result = release(context, reinterpret_cast<uintptr_t>(address), Kind::kPinned);
+    if (result == kSuccess) {
+      count(&SoftdevStatistics::live_pinned_bytes, -static_cast<int64_t>(bytes));
+    }
+    return result;
   });
 }
 

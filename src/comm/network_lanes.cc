@@ -1,0 +1,33 @@
+#include "src/comm/network_lanes.h"
+
+#include "src/comm/device_calls.h"
+#include "src/comm/turns_alike.h"
+#include "src/select/tree_of.h"
+
+namespace tutti::comm {
+
+std::vector<schedule::Algorithm> network_algorithms(std::span<const schedule::Algorithm> algorithms,
+                                                    const group::GroupView& group) {
+  const schedule::Parameters parameters{.ranks = group.ranks(), .tree = select::tree_of(group)};
+  std::vector<schedule::Algorithm> taken;
+  for (const schedule::Algorithm& algorithm : algorithms) {
+    if (algorithm.collective == schedule::Collective::kBarrier) continue;
+    if (algorithm.shape(parameters).lanes > 1) continue;
+    if (!takes_turns_alike(algorithm, parameters, false)) continue;
+    if (!takes_turns_alike(algorithm, parameters, true)) continue;
+    taken.push_back(algorithm);
+    taken.back().max_lanes = 1;
+  }
+  return taken;
+}
+
+plan::Tuning network_tuning(const exec::RingShape& ring) {
+  plan::Tuning tuning = device_tuning(ring);
+  tuning.lands = true;
+  tuning.stream_bytes = 1 << 20;
+  tuning.most_short_slices = ~uint64_t{0};
+  tuning.spanned_bytes = tuning.spanning_frame_bytes = 0;
+  return tuning;
+}
+
+}  // namespace tutti::comm

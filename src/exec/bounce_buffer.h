@@ -1,0 +1,106 @@
+// The bounce buffer through which a call on a device sends slices to other hosts, and receives
+// them: some pinned memory, which the device copies to and from, and which the host's thread gives
+// to the network. It holds the slices that are under way, never the whole call.
+//
+// The rank's streams and its host's thread do the same plan: the streams do what is within the
+// host, the thread the messages between hosts (NetworkMachine). In each lane they tell each other
+// by counters, which begin at 0 in each run of the call, rise, and have one writer each:
+//   staged   by the streams: so many sends of the lane lie in the buffer
+//   drained  by the streams: so many slices of the lane have read what landed
+//   arrived  by the host: so many messages of the lane have landed
+//   sent     by the host: all sends of so many slices of the lane are out
+// A zone of the buffer is written for slice s + 1 of a lane when slice s is out, or drained.
+// Another lane has other zones, so its slice crosses meanwhile.
+//
+// Threads: a layout is a value; words are read and written by any. Errors: none.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/exec/arena_map.h"
+#include "src/exec/staging.h"
+#include "src/plan/plan.h"
+
+namespace tutti::exec {
+
+/// Each in a line of its own.
+struct BounceWords {
+  struct LaneWords {
+    DevicePage::Word staged, drained, arrived, sent;
+  };
+  std::array<LaneWords, kDeviceLanes> lanes;
+
+  /// Before a run. Nobody else looks.
+  void reset();
+  /// The streams wait for the host no more, though nothing has come.
+  void let_go();
+};
+
+/// Where the pieces of a plan's messages lie in the buffer's memory: in bytes from its begin.
+class BounceLayout {
+ public:
+  explicit BounceLayout(const plan::Plan& plan);
+
+  uint64_t bytes() const { return bytes_; }
+  /// Where the landing zones of a lane begin.
+  uint64_t landing(uint32_t lane) const { return plan::landing_shift(plan_, lane); }
+  /// The pieces of a send, one behind the other.
+  uint64_t sent(uint32_t lane, uint32_t op) const {
+    return sends_ + lane * send_bytes_ + places_[op];
+  }
+  /// Whether the micro-operation before it sends the same pieces to another rank, so that they lie
+  /// in the bounce buffer already.
+  bool repeats(uint32_t op) const;
+
+ private:
+  const plan::Plan& plan_;
+  uint64_t sends_ = 0;       // where the sends of lane 0 begin
+  uint64_t send_bytes_ = 0;  // of a lane
+  uint64_t bytes_ = 0;
+  std::vector<uint64_t> places_;  // by micro-operation, of sends: within the lane's
+};
+
+/// A plan and its layout. The plan names the ranks of this host by the engine's numbers.
+struct NetworkPlan {
+  explicit NetworkPlan(plan::Plan lowered) : plan(std::move(lowered)), layout(plan) {}
+  NetworkPlan(const NetworkPlan&) = delete;
+  NetworkPlan& operator=(const NetworkPlan&) = delete;
+
+  const plan::Plan plan;
+  const BounceLayout layout;
+};
+
+/// A bounce buffer as a call has it. A view.
+struct BounceBuffer {
+  BounceWords* words = nullptr;
+  std::byte* memory = nullptr;
+  const BounceLayout* layout = nullptr;  // null: the plan has no messages between hosts
+};
+
+/// The points of a stream between which a call on a device has a bounce. Its host's part may begin
+/// when the stream has come to the first one.
+class NetworkCrossing : public HostStaging {
+ public:
+  virtual BounceBuffer bounce() const = 0;
+  /// The host's part has begun. The stream does not go on behind the call before: so whatever comes
+  /// to the host from behind it, as a run of a graph, finds the call begun.
+  virtual void begin() = 0;
+};
+
+/// The host's part of such a call.
+struct NetworkCall {
+  std::shared_ptr<const NetworkPlan> plan;
+  std::weak_ptr<NetworkCrossing> crossing;  // which the call's fence keeps
+  /// A rank of this host that the streams wait for, if they wait for one.
+  std::function<std::optional<uint32_t>()> find_late;
+};
+
+}  // namespace tutti::exec
