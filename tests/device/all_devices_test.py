@@ -22,7 +22,7 @@ class AllDevices(unittest.TestCase):
         for arguments in ((), ("--list", "1")):
             done = run(*arguments)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual(done.stdout.count("by copy engines"), 3, done.stdout)
+            self.assertEqual(done.stdout.count("by one kernel that waits"), 3, done.stdout)
 
     def test_one_hardware_queue_is_enough_for_each_device(self):
         done = run(SOFTDEV_CHANNELS="1")
@@ -41,7 +41,7 @@ class AllDevices(unittest.TestCase):
     def test_the_legacy_stream_is_of_each_ranks_device_whatever_is_current(self):
         done = run("--legacy", "1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.count("by copy engines"), 3, done.stdout)
+        self.assertEqual(done.stdout.count("by one kernel that waits"), 3, done.stdout)
 
     def test_a_device_that_there_is_not_is_named(self):
         done = run("--list", "2")
