@@ -214,7 +214,7 @@ PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
   engine.engine = plan::Engine::kDevice;
   if (is_networked()) {
     algorithms_ = network_algorithms(planning.host.algorithms, *planning.group);
-    engine.tuning = network_tuning(rank_->ring_shape());
+    engine.tuning = network_tuning(device_tuning(rank_->ring_shape()));
     engine.near_link = link;
   } else {
     algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());

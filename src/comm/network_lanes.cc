@@ -1,6 +1,7 @@
 #include "src/comm/network_lanes.h"
 
-#include "src/comm/device_calls.h"
+#include <utility>
+
 #include "src/comm/turns_alike.h"
 #include "src/select/tree_of.h"
 
@@ -21,8 +22,8 @@ std::vector<schedule::Algorithm> network_algorithms(std::span<const schedule::Al
   return taken;
 }
 
-plan::Tuning network_tuning(const exec::RingShape& ring) {
-  plan::Tuning tuning = device_tuning(ring);
+plan::Tuning network_tuning(plan::Tuning device) {
+  plan::Tuning tuning = std::move(device);
   tuning.lands = true;
   tuning.stream_bytes = 1 << 20;
   tuning.most_short_slices = ~uint64_t{0};

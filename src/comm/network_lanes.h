@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "src/exec/stream_rank.h"
 #include "src/group/view.h"
 #include "src/plan/bind.h"
 #include "src/schedule/algorithm.h"
@@ -20,8 +19,9 @@ namespace tutti::comm {
 /// More ranks have more schedules than can be compared when a communicator is made.
 inline constexpr int kMostNetworkRanks = 128;
 
-/// As device_tuning(), with slices so short that several are under way in a long call.
-plan::Tuning network_tuning(const exec::RingShape& ring);
+/// That of calls of one host (device_tuning), with slices so short that several are under way in a
+/// long call.
+plan::Tuning network_tuning(plan::Tuning device);
 /// The algorithms for such plans, with one lane each, whose ranks take turns alike: those that know
 /// levels, and others where there are none of them.
 std::vector<schedule::Algorithm> network_algorithms(std::span<const schedule::Algorithm> algorithms,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/device_calls.h"
 #include "src/exec/bounce_buffer.h"
 #include "src/registry/algorithms.h"
 #include "src/select/tree_of.h"
@@ -26,7 +27,7 @@ using schedule::Collective;
 constexpr exec::RingShape kRing = {.region_bytes = 4096, .lane_regions = 2, .scratch_bytes = 2048};
 
 plan::Tuning small_network_tuning() {
-  plan::Tuning tuning = network_tuning(kRing);
+  plan::Tuning tuning = network_tuning(device_tuning(kRing));
   tuning.stream_bytes = 1024;
   return tuning;
 }

@@ -37,7 +37,7 @@ class LongestPieces {
 }  // namespace
 
 void BounceWords::reset() {
-  for (LaneWords& lane : lanes) {
+  for (BounceLaneWords& lane : lanes) {
     for (DevicePage::Word* word : {&lane.staged, &lane.drained, &lane.arrived, &lane.sent}) {
       word->value.store(0, std::memory_order_relaxed);
     }
@@ -46,7 +46,7 @@ void BounceWords::reset() {
 }
 
 void BounceWords::let_go() {
-  for (LaneWords& lane : lanes) {
+  for (BounceLaneWords& lane : lanes) {
     lane.arrived.value.store(kBeyondAll, std::memory_order_release);
     lane.sent.value.store(kBeyondAll, std::memory_order_release);
   }

@@ -33,10 +33,10 @@ namespace tutti::exec {
 
 /// Each in a line of its own.
 struct BounceWords {
-  struct LaneWords {
+  struct BounceLaneWords {
     DevicePage::Word staged, drained, arrived, sent;
   };
-  std::array<LaneWords, kDeviceLanes> lanes;
+  std::array<BounceLaneWords, kDeviceLanes> lanes;
 
   /// Before a run. Nobody else looks.
   void reset();

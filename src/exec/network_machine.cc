@@ -33,7 +33,7 @@ bool NetworkMachine::has_come(const std::atomic<uint64_t>& word, uint64_t value)
 }
 
 Answer NetworkMachine::post(const Position& at, const Op& op) {
-  const BounceWords::LaneWords& words = bounce_.words->lanes[at.lane];
+  const BounceWords::BounceLaneWords& words = bounce_.words->lanes[at.lane];
   if (op.code == plan::OpCode::kStreamReceive) {
     if (!has_come(words.drained.value, at.slice)) return Answer::kNotYet;
     receive(at, op);

@@ -43,7 +43,7 @@ bool StreamMachine::put_piece(const Position& at, uint32_t block, CUdeviceptr ta
 
 // The zone of the slice before must be out, which is asked before the first copy of a slice.
 bool StreamMachine::put_in_bounce(const Position& at, const Op& op) {
-  const exec::BounceWords::LaneWords& words = bounce_.words->lanes[at.lane];
+  const exec::BounceWords::BounceLaneWords& words = bounce_.words->lanes[at.lane];
   MessageCounts& lane = messages_[at.lane];
   if (lane.freed < at.slice) {
     lane.freed = at.slice;
@@ -80,7 +80,7 @@ Answer StreamMachine::arrived(const Position& at, const Op& /*op*/) {
   if (gives_up_wait(at)) return Answer::kNotYet;
   turns_.wait(at.lane);
   if (!go_to(at.lane)) return Answer::kFailed;
-  const exec::BounceWords::LaneWords& words = bounce_.words->lanes[at.lane];
+  const exec::BounceWords::BounceLaneWords& words = bounce_.words->lanes[at.lane];
   const bool waits = wait_for_host(at.lane, words.arrived, ++messages_[at.lane].arrived);
   return waits ? Answer::kGoOn : Answer::kFailed;
 }
