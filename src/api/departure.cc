@@ -42,15 +42,16 @@ bool never() { return false; }
 }  // namespace
 
 void PendingTeardowns::add(uint64_t communicator) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++groups_[communicator].in_use;
 }
 
 PendingTeardowns::Ranks PendingTeardowns::hold(std::unique_ptr<comm::Communicator> rank) {
   const uint64_t communicator = rank->id();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Without memory for it the rank ends here and now.
   attempt([&] {
+    mutex_.assert_held();
     GroupInUse& group = groups_[communicator];
     // Its destroy is over: an abort that comes later is none of those who leave for it.
     if (group.in_use > 1) rank->failures().watch_abort(nullptr);
@@ -60,7 +61,7 @@ PendingTeardowns::Ranks PendingTeardowns::hold(std::unique_ptr<comm::Communicato
 }
 
 PendingTeardowns::Ranks PendingTeardowns::remove(uint64_t communicator) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return take_if_complete(communicator);
 }
 

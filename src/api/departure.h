@@ -12,9 +12,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/communicator.h"
 
 namespace tutti::api {
@@ -36,10 +36,10 @@ class PendingTeardowns {
     int in_use = 0;
     Ranks parked;
   };
-  Ranks take_if_complete(uint64_t communicator);
+  Ranks take_if_complete(uint64_t communicator) TUTTI_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::map<uint64_t, GroupInUse> groups_;  // under mutex_
+  Mutex mutex_;
+  std::map<uint64_t, GroupInUse> groups_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// Waits for what is queued and for the other ranks, as said above, and frees. For the other ranks

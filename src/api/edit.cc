@@ -87,7 +87,8 @@ Result<EditAgreement> meet(const Edit& edit, const WaitLimit& wait_limit) {
 Child divide(const Edit& edit, const WaitLimit& wait_limit) {
   Result<EditAgreement> agreed = meet(edit, wait_limit);
   if (!agreed.ok()) return agreed.status();
-  const auto& [meeting, proposals] = agreed.value();
+  const std::shared_ptr<comm::Meeting>& meeting = agreed.value().meeting;
+  const std::vector<comm::Proposal>& proposals = agreed.value().proposals;
   const int color = edit.proposal.color;
   if (color == TUTTI_SPLIT_NOCOLOR) {
     const auto others = meeting->exchange("");

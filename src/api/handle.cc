@@ -74,7 +74,7 @@ tuttiResult_t report(tuttiComm* comm, const Status& status) {
     thread_has_no_words = false;
   });
   if (comm != nullptr && !is_inherited(*comm)) {
-    const std::lock_guard lock(comm->error_mutex);
+    const MutexLock lock(comm->error_mutex);
     comm->last_error = told;
   }
   return result_of(status.code());
@@ -89,7 +89,7 @@ const char* last_error(tuttiComm* comm) {
     }
     // Another thread may replace the communicator's own message.
     Status& copy = PerThread<Status, struct CommunicatorError>::get();
-    const std::lock_guard lock(comm->error_mutex);
+    const MutexLock lock(comm->error_mutex);
     copy = comm->last_error;
     words = words_of(copy);
   });

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -20,6 +19,7 @@
 #include "src/api/departure.h"
 #include "src/api/in_flight_calls.h"
 #include "src/api/scaled_sums.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/base/wait_limit.h"
 #include "src/comm/communicator.h"
@@ -47,8 +47,9 @@ struct tuttiComm {
   std::atomic<tutti::api::CommState> state{tutti::api::CommState::kNone};
   std::unique_ptr<tutti::comm::Communicator> communicator;
   tutti::api::InFlightCalls in_flight;
-  std::mutex error_mutex;
-  tutti::Status last_error;  // under error_mutex; of the threads that call, never of a worker
+  tutti::Mutex error_mutex;
+  // Of the threads that call, never of a worker.
+  tutti::Status last_error TUTTI_GUARDED_BY(error_mutex);
   tutti::api::CommConfig config;
   tutti::api::ScaledSums scaled_sums;
   tutti::api::PendingTeardowns* teardowns = nullptr;  // of its process
@@ -58,8 +59,8 @@ struct tuttiComm {
   std::atomic<bool> abort{false};  // how to end it; from false to true only
   // Of what is being made of it or from it; under error_mutex, null meanwhile in no such thing.
   std::shared_ptr<tutti::Cancellation> cancellation;
-  std::mutex worker_mutex;
-  std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
+  tutti::Mutex worker_mutex;
+  std::thread worker TUTTI_GUARDED_BY(worker_mutex);  // joined by whoever sees that it is done
 };
 
 /// One operation's outcome. Kept by the process and used again, so a handle that was waited for is

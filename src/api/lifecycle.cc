@@ -154,7 +154,7 @@ Status revoke(tuttiComm_t comm, int flags) {
 tuttiResult_t take_child_failure(tuttiComm_t comm) {
   Status failure;
   {
-    const std::lock_guard lock(comm->error_mutex);
+    const MutexLock lock(comm->error_mutex);
     failure = std::exchange(comm->failure, Status());
   }
   return report(comm, failure);

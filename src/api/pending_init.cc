@@ -1,7 +1,6 @@
 #include "src/api/pending_init.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "src/api/submit.h"
 #include "src/base/caught.h"
 #include "src/base/clock.h"
+#include "src/base/mutex.h"
 #include "src/base/thread.h"
 #include "src/base/wait.h"
 
@@ -27,7 +27,7 @@ Status make_cancellable(PendingInit& pending) {
   pending.cancellation = std::move(made).value();
   for (tuttiComm* one : {pending.handle, pending.parent}) {
     if (one == nullptr) continue;
-    const std::lock_guard lock(one->error_mutex);
+    const MutexLock lock(one->error_mutex);
     one->cancellation = pending.cancellation;
     if (one->abort) pending.cancellation->cancel();
   }
@@ -36,7 +36,7 @@ Status make_cancellable(PendingInit& pending) {
 
 void forget_cancellation(tuttiComm* handle) {
   if (handle == nullptr || is_inherited(*handle)) return;
-  const std::lock_guard lock(handle->error_mutex);
+  const MutexLock lock(handle->error_mutex);
   handle->cancellation = nullptr;
 }
 
@@ -89,7 +89,7 @@ Status conclude(const PendingInit& pending, Result<std::unique_ptr<comm::Communi
     if (!enrolled.ok()) made = enrolled;
   }
   if (pending.handle == nullptr && !pending.blocking && !made.ok()) {
-    const std::lock_guard lock(pending.parent->error_mutex);
+    const MutexLock lock(pending.parent->error_mutex);
     pending.parent->failure = made.status();
   }
   release_parent(pending,
@@ -148,6 +148,7 @@ class Together {
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].ok()) take_back(makings_[i]);
     }
+    const MutexLock lock(mutex_);
     return first_;
   }
 
@@ -164,7 +165,7 @@ class Together {
   void note(size_t index, Status result) {
     results_[index] = std::move(result);
     if (results_[index].ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!first_.ok()) return;
     first_ = results_[index];
     for (const PendingInit& pending : makings_) pending.cancellation->cancel();
@@ -173,15 +174,16 @@ class Together {
   std::vector<PendingInit> makings_;
   std::vector<Status> results_;
   std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  Status first_;  // under mutex_
+  Mutex mutex_;
+  Status first_ TUTTI_GUARDED_BY(mutex_);
 };
 
 // An error if there can be no thread.
 Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
   join_worker(handle);  // of an earlier step of its life
-  const std::lock_guard lock(handle->worker_mutex);
+  const MutexLock lock(handle->worker_mutex);
   return caught_status([&] {
+    handle->worker_mutex.assert_held();
     Result<std::thread> thread = start_thread("tutti-make", work);
     if (thread.ok()) handle->worker = std::move(thread).value();
     return thread.status();
@@ -312,18 +314,18 @@ void start_worker(tuttiComm* handle, const std::function<void()>& work) {
 
 void order_abort(tuttiComm* handle) {
   handle->abort = true;
-  const std::lock_guard lock(handle->error_mutex);
+  const MutexLock lock(handle->error_mutex);
   if (handle->cancellation != nullptr) handle->cancellation->cancel();
 }
 
 void join_worker(tuttiComm* handle) {
-  const std::lock_guard lock(handle->worker_mutex);
+  const MutexLock lock(handle->worker_mutex);
   if (handle->worker.joinable()) handle->worker.join();
 }
 
 // A worker is started after its state is stored, and kept under the mutex.
 bool join_worker(tuttiComm* handle, CommState settled) {
-  const std::lock_guard lock(handle->worker_mutex);
+  const MutexLock lock(handle->worker_mutex);
   if (handle->state.load(std::memory_order_acquire) != settled) return false;
   if (handle->worker.joinable()) handle->worker.join();
   return true;

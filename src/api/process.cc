@@ -15,7 +15,7 @@ namespace {
 struct Slot {
   Slot();
 
-  std::mutex mutex;            // held across a fork
+  Mutex mutex;                 // held across a fork
   Process* process = nullptr;  // never freed: threads may use it while the program ends
   std::vector<Default> defaults;
 };
@@ -36,17 +36,18 @@ transport::Endpoint::EndpointServer served_by(bootstrap::Watch& watch) {
   return {attend, [&watch](int fd) { watch.remove(fd); }};
 }
 
-void before_fork() {
+// These hold the mutex from one handler to another, which clang cannot follow.
+void before_fork() TUTTI_LOCKS_UNCHECKED {
   slot().mutex.lock();
   if (slot().process != nullptr) slot().process->hold_handles();
 }
 
-void after_fork_in_parent() {
+void after_fork_in_parent() TUTTI_LOCKS_UNCHECKED {
   if (slot().process != nullptr) slot().process->release_handles();
   slot().mutex.unlock();
 }
 
-void after_fork_in_child() {
+void after_fork_in_child() TUTTI_LOCKS_UNCHECKED {
   if (slot().process != nullptr) {
     slot().process->disinherit();
     slot().process->release_handles();
@@ -70,7 +71,7 @@ Slot::Slot() { at_fork(before_fork, after_fork_in_parent, after_fork_in_child); 
 
 Result<Process*> Process::current() {
   Slot& at = slot();
-  const std::lock_guard lock(at.mutex);
+  const MutexLock lock(at.mutex);
   if (at.process != nullptr) return at.process;
   Result<std::unique_ptr<Process>> made = create(at.defaults);
   if (!made.ok()) return made.status();
@@ -80,7 +81,7 @@ Result<Process*> Process::current() {
 
 Status Process::add_default(Default given) {
   Slot& at = slot();
-  const std::lock_guard lock(at.mutex);
+  const MutexLock lock(at.mutex);
   if (at.process != nullptr) {
     return Status::invalid_usage("tuttiSetDefault: the settings of this process are read already");
   }
@@ -111,7 +112,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
 }
 
 Result<operation::StreamEngine*> Process::engine() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (engine_ != nullptr) return engine_.get();
   Result<std::unique_ptr<operation::StreamEngine>> made = operation::StreamEngine::create();
   if (!made.ok()) return made.status();
@@ -120,7 +121,7 @@ Result<operation::StreamEngine*> Process::engine() {
 }
 
 bool Process::is_awaited() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::ranges::any_of(handles_, [](tuttiComm& handle) {
     if (handle.in_flight.has_caller()) return false;
     const UseGuard use(&handle.in_flight);
@@ -131,19 +132,19 @@ bool Process::is_awaited() {
 }
 
 tuttiComm* Process::new_handle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tuttiComm& handle = handles_.emplace_back();
   handle.in_flight.use_process_barrier(has_barrier_);
   return &handle;
 }
 
 tuttiWindow* Process::new_window() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return &windows_.emplace_back();
 }
 
 void Process::move_windows(tuttiComm* handle, comm::Communicator& next) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (tuttiWindow& window : windows_) {
     if (window.comm.load(std::memory_order_acquire) != handle) continue;
     window.window = next.memory().numbered(window.window->number());
@@ -151,7 +152,7 @@ void Process::move_windows(tuttiComm* handle, comm::Communicator& next) {
 }
 
 tuttiRequest* Process::new_request() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_requests_.empty()) {
     free_requests_.reserve(requests_.size() + 1);  // to give it back takes no memory
     free_requests_.push_back(&requests_.emplace_back());
@@ -164,20 +165,20 @@ tuttiRequest* Process::new_request() {
 }
 
 void Process::free_request(tuttiRequest* request) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   request->state.store(0, std::memory_order_release);
   free_requests_.push_back(request);
 }
 
 HostStream* Process::new_stream() {
   auto stream = std::make_unique<HostStream>();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   streams_.insert(stream.get());
   return stream.release();
 }
 
 void Process::free_stream(HostStream* stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   streams_.erase(stream);
   delete stream;
 }
@@ -208,21 +209,21 @@ Result<void*> Process::allocate(size_t bytes) {
   Result<transport::Arena> arena = transport::Arena::create("tutti-memory", bytes);
   if (!arena.ok()) return arena.status();
   std::byte* memory = arena.value().data();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arenas_.emplace(memory, std::make_shared<const transport::Arena>(std::move(arena).value()));
   return static_cast<void*>(memory);
 }
 
 Result<void*> Process::keep(std::unique_ptr<exec::DeviceAllocation> allocation) {
   std::byte* const memory = allocation->data();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   device_memory_.emplace(memory, std::move(allocation));
   return static_cast<void*>(memory);
 }
 
 Status Process::release(void* memory) {
   std::unique_ptr<exec::DeviceAllocation> ended;  // behind the lock: its end may wait for a device
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* const begin = static_cast<std::byte*>(memory);
   if (arenas_.erase(begin) > 0) return {};
   const auto found = device_memory_.find(begin);
@@ -236,7 +237,7 @@ Status Process::release(void* memory) {
 
 std::shared_ptr<const transport::Arena> Process::arena_of(const void* memory, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(memory);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto above = arenas_.upper_bound(const_cast<std::byte*>(begin));
   if (above == arenas_.begin()) return nullptr;
   const std::shared_ptr<const transport::Arena>& arena = std::prev(above)->second;

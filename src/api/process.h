@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "src/api/handle.h"
 #include "src/base/descriptors.h"
 #include "src/base/env.h"
+#include "src/base/mutex.h"
 #include "src/base/turns.h"
 #include "src/base/wait_limit.h"
 #include "src/bootstrap/launch/claim.h"
@@ -84,10 +84,10 @@ class Process {
   std::shared_ptr<const transport::Arena> arena_of(const void* memory, size_t bytes);
 
   /// Around a fork: the child must not find the handles half changed.
-  void hold_handles() { mutex_.lock(); }
-  void release_handles() { mutex_.unlock(); }
+  void hold_handles() TUTTI_ACQUIRES(mutex_) { mutex_.lock(); }
+  void release_handles() TUTTI_RELEASES(mutex_) { mutex_.unlock(); }
   /// In a child, of the parent's object: whatever can be used no longer can.
-  void disinherit();
+  void disinherit() TUTTI_REQUIRES(mutex_);
 
  private:
   Process() = default;
@@ -107,15 +107,16 @@ class Process {
   std::atomic<uint64_t> launched_{0};
   std::unique_ptr<bootstrap::RankClaim> claim_;  // written by makings, which take turns
   std::atomic<uint64_t> ids_{0};
-  std::mutex mutex_;
-  std::unique_ptr<operation::StreamEngine> engine_;  // under mutex_
-  std::deque<tuttiComm> handles_;                    // under mutex_; addresses are stable
-  std::deque<tuttiWindow> windows_;                  // under mutex_; addresses are stable
-  std::deque<tuttiRequest> requests_;                // under mutex_; addresses are stable
-  std::vector<tuttiRequest*> free_requests_;         // under mutex_
-  std::set<HostStream*> streams_;                    // under mutex_; owned
-  std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;         // under mutex_
-  std::map<std::byte*, std::unique_ptr<exec::DeviceAllocation>> device_memory_;  // under mutex_
+  Mutex mutex_;
+  std::unique_ptr<operation::StreamEngine> engine_ TUTTI_GUARDED_BY(mutex_);
+  std::deque<tuttiComm> handles_ TUTTI_GUARDED_BY(mutex_);      // addresses are stable
+  std::deque<tuttiWindow> windows_ TUTTI_GUARDED_BY(mutex_);    // addresses are stable
+  std::deque<tuttiRequest> requests_ TUTTI_GUARDED_BY(mutex_);  // addresses are stable
+  std::vector<tuttiRequest*> free_requests_ TUTTI_GUARDED_BY(mutex_);
+  std::set<HostStream*> streams_ TUTTI_GUARDED_BY(mutex_);  // owned
+  std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_ TUTTI_GUARDED_BY(mutex_);
+  std::map<std::byte*, std::unique_ptr<exec::DeviceAllocation>> device_memory_
+      TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::api

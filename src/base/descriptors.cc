@@ -57,7 +57,7 @@ DescriptorRoom::Claim::Claim(DescriptorRoom& room, uint64_t descriptors) : room_
 }
 
 void DescriptorRoom::Claim::add(uint64_t descriptors) {
-  const std::lock_guard lock(room_.mutex_);
+  const MutexLock lock(room_.mutex_);
   const uint64_t open = open_descriptors();
   if (room_.claimed_ == 0) room_.open_before_ = open;
   descriptors_ += descriptors;
@@ -76,7 +76,7 @@ Status DescriptorRoom::Claim::explain(Status error) const {
 }
 
 DescriptorRoom::Claim::~Claim() {
-  const std::lock_guard lock(room_.mutex_);
+  const MutexLock lock(room_.mutex_);
   room_.claimed_ -= descriptors_;
   // Its own descriptors are open now, beside those that the other claims have yet to open.
   if (room_.claimed_ > 0) room_.open_before_ += descriptors_;

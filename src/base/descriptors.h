@@ -12,10 +12,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "src/base/log.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti {
@@ -62,13 +62,13 @@ class DescriptorRoom {
 
  private:
   /// False: the hard limit is below what is wanted.
-  bool make_room(uint64_t wanted);
+  bool make_room(uint64_t wanted) TUTTI_REQUIRES(mutex_);
 
   Logger& log_;
-  std::mutex mutex_;
-  uint64_t claimed_ = 0;      // under mutex_
-  uint64_t open_before_ = 0;  // under mutex_: when the first of them was claimed
-  bool said_ = false;         // under mutex_
+  Mutex mutex_;
+  uint64_t claimed_ TUTTI_GUARDED_BY(mutex_) = 0;
+  uint64_t open_before_ TUTTI_GUARDED_BY(mutex_) = 0;  // when the first of them was claimed
+  bool said_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti

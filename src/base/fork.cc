@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace {
 struct Kept {
   Kept();
 
-  std::mutex mutex;  // held across a fork
+  Mutex mutex;  // held across a fork
   std::vector<int> fds;
   int nowhere = -1;  // no socket: whoever uses it gets an error; made with the first one to keep
 };
@@ -27,11 +26,12 @@ Kept& kept() {
   return *kept;
 }
 
-void before_fork() { kept().mutex.lock(); }
-void after_fork_in_parent() { kept().mutex.unlock(); }
+// These hold the mutex from one handler to another, which clang cannot follow.
+void before_fork() TUTTI_LOCKS_UNCHECKED { kept().mutex.lock(); }
+void after_fork_in_parent() TUTTI_LOCKS_UNCHECKED { kept().mutex.unlock(); }
 
 // Only what may be called in a signal handler: other threads held their locks.
-void after_fork_in_child() {
+void after_fork_in_child() TUTTI_LOCKS_UNCHECKED {
   for (const int fd : kept().fds) {
     if (kept().nowhere < 0) {
       close(fd);
@@ -55,7 +55,7 @@ void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
   pthread_atfork(before, in_parent, in_child);
 }
 
-std::mutex& KeptFd::forks() { return kept().mutex; }
+Mutex& KeptFd::forks() { return kept().mutex; }
 
 void KeptFd::keep(int fd) {
   fd_ = above_standard_streams(fd);
@@ -68,7 +68,7 @@ void KeptFd::keep(int fd) {
 
 void KeptFd::reset() {
   if (fd_ < 0) return;
-  const std::lock_guard no_fork(forks());
+  const MutexLock no_fork(forks());
   std::erase(kept().fds, fd_);
   close(std::exchange(fd_, -1));
 }

@@ -16,10 +16,10 @@
 // Errors:  none.
 #pragma once
 
-#include <mutex>
 #include <utility>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 
 namespace tutti {
 
@@ -31,7 +31,7 @@ class KeptFd {
   /// `make` returns -1, errno says why.
   template <class Make>
   static KeptFd open(Make make) {
-    const std::lock_guard no_fork(forks());
+    const MutexLock no_fork(forks());
     KeptFd made;
     made.keep(make());
     return made;
@@ -52,8 +52,8 @@ class KeptFd {
   void reset();
 
  private:
-  static std::mutex& forks();  // no child is forked while it is held
-  void keep(int fd);           // under forks()
+  static Mutex& forks();  // no child is forked while it is held
+  void keep(int fd) TUTTI_REQUIRES(forks());
 
   int fd_ = -1;
 };

@@ -89,17 +89,17 @@ Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
 
 // Another thread may have been here when this process was forked: nobody waits.
 bool Logger::said_as_error(std::string_view message) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() &&
-         std::any_of(errors_.begin(), errors_.end(), [&](const std::string& error) {
-           return !error.empty() && message.ends_with(error);
-         });
+  if (!mutex_.try_lock()) return false;
+  const MutexLock lock(mutex_, std::adopt_lock);
+  return std::any_of(errors_.begin(), errors_.end(), [&](const std::string& error) {
+    return !error.empty() && message.ends_with(error);
+  });
 }
 
 void Logger::remember(std::string_view error) {
   constexpr size_t kMost = 16;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!mutex_.try_lock()) return;
+  const MutexLock lock(mutex_, std::adopt_lock);
   if (errors_.size() == kMost) errors_.pop_front();
   errors_.emplace_back(error);
 }

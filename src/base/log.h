@@ -11,12 +11,12 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "src/base/config.h"
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti {
@@ -57,8 +57,8 @@ class Logger {
 
   LogLevel level_;
   Fd file_;  // none: the error output
-  mutable std::mutex mutex_;
-  std::deque<std::string> errors_;  // under mutex_: the last few
+  mutable Mutex mutex_;
+  std::deque<std::string> errors_ TUTTI_GUARDED_BY(mutex_);  // the last few
 };
 
 /// The configured path with %h (host name) and %p (process id) filled in.

@@ -9,9 +9,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 
+#include "src/base/mutex.h"
 #include "src/base/wait_limit.h"
 
 namespace tutti {
@@ -37,7 +37,7 @@ class Turns {
   };
 
   std::shared_ptr<PlaceInLine> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_.insert(next_);
     return std::make_shared<PlaceInLine>(*this, next_++);
   }
@@ -45,8 +45,11 @@ class Turns {
  private:
   bool await(uint64_t number, const WaitLimit& wait_limit) {
     constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
-    std::unique_lock lock(mutex_);
-    const auto first = [&] { return held_.empty() || *held_.begin() >= number; };
+    MutexLock lock(mutex_);
+    const auto first = [&] {
+      mutex_.assert_held();
+      return held_.empty() || *held_.begin() >= number;
+    };
     while (!changed_.wait_for(lock, kLook, first)) {
       wait_limit.tell_if_due();
       if (wait_limit.over()) return false;
@@ -54,14 +57,14 @@ class Turns {
     return true;
   }
   void give_up(uint64_t number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (held_.erase(number) > 0) changed_.notify_all();
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  uint64_t next_ = 0;        // under mutex_
-  std::set<uint64_t> held_;  // under mutex_
+  uint64_t next_ TUTTI_GUARDED_BY(mutex_) = 0;
+  std::set<uint64_t> held_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/base/thread.h"
 #include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/place.h"
@@ -29,14 +29,14 @@ transport::door::Identity server_identity(const UniqueId& id) {
 class Released {
  public:
   void add(uint16_t port, const std::shared_ptr<ServerLoop>& loop) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(servers_, [](const auto& one) { return one.second.expired(); });
     servers_.emplace_back(port, loop);
   }
 
   /// False: nobody had it who could.
   bool give_up(uint16_t port) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     bool gave_up = false;
     for (const auto& [number, server] : servers_) {
       const std::shared_ptr<ServerLoop> loop = number == port ? server.lock() : nullptr;
@@ -56,8 +56,8 @@ class Released {
     return loop.finished();
   }
 
-  std::mutex mutex_;
-  std::vector<std::pair<uint16_t, std::weak_ptr<ServerLoop>>> servers_;  // under mutex_
+  Mutex mutex_;
+  std::vector<std::pair<uint16_t, std::weak_ptr<ServerLoop>>> servers_ TUTTI_GUARDED_BY(mutex_);
 };
 
 Released& released() {

@@ -64,7 +64,7 @@ void ServerLoop::stop() {
 
 void ServerLoop::fail(const Status& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     given_up_ = reason;
   }
   failed_.store(true, std::memory_order_release);
@@ -75,7 +75,7 @@ void ServerLoop::fail(const Status& reason) {
 void ServerLoop::take_failure() {
   uint64_t rings = 0;
   [[maybe_unused]] const ssize_t count = read(bell_.get(), &rings, sizeof rings);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!given_up_.ok() && !is_over()) fail_group(given_up_);
 }
 

@@ -10,10 +10,10 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/session.h"
@@ -84,8 +84,8 @@ class ServerLoop {
   bool raised_limit_ = false;
   Status closed_;  // why nobody could be let in; OK: somebody was since
   uint64_t closed_since_ns_ = 0;
-  std::mutex mutex_;
-  Status given_up_;  // under mutex_: by fail()
+  Mutex mutex_;
+  Status given_up_ TUTTI_GUARDED_BY(mutex_);  // by fail()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> finished_{false};
   std::atomic<bool> failed_{false};

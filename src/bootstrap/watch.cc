@@ -56,7 +56,7 @@ Watch::~Watch() {
 }
 
 Status Watch::attend(int fd, News news, Visit visit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   epoll_event event{};
   // Once per visit: a dead peer hangs up for ever, and what rests shall not be heard of at all.
   event.events = EPOLLONESHOT | (news == News::kHangUp ? hang_up_of(fd) : uint32_t{EPOLLIN});
@@ -74,7 +74,6 @@ Status Watch::attend(int fd, News news, Visit visit) {
   return {};
 }
 
-// Under mutex_, as are the next two.
 Watch::Entries::iterator Watch::find(int fd) {
   return std::find_if(entries_.begin(), entries_.end(),
                       [&](const auto& entry) { return entry.second.fd == fd; });
@@ -89,7 +88,7 @@ void Watch::arm(const Entries::value_type& entry) {
 }
 
 void Watch::hear_output(int fd) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = find(fd);
   if (found == entries_.end()) return;
   found->second.output = true;
@@ -97,7 +96,7 @@ void Watch::hear_output(int fd) {
 }
 
 void Watch::remove(int fd) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = find(fd);
   if (found == entries_.end()) return;
   const uint64_t ticket = found->first;
@@ -107,7 +106,10 @@ void Watch::remove(int fd) {
     return;
   }
   if (std::this_thread::get_id() != thread_.get_id()) {
-    idle_.wait(lock, [&] { return running_ != ticket; });
+    idle_.wait(lock, [&] {
+      mutex_.assert_held();
+      return running_ != ticket;
+    });
   }
   entries_.erase(ticket);
 }
@@ -128,7 +130,7 @@ void Watch::run() {
 void Watch::announce(uint64_t ticket) {
   std::shared_ptr<const Visit> visit;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
     visit = found->second.visit;  // shared: it may remove its own entry
@@ -138,14 +140,13 @@ void Watch::announce(uint64_t ticket) {
   uint64_t rest_ns = kAgainNs;
   attempt([&] { rest_ns = (*visit)(); });
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     running_ = 0;
     after_visit(ticket, rest_ns);
   }
   idle_.notify_all();
 }
 
-// Under mutex_.
 void Watch::after_visit(uint64_t ticket, uint64_t rest_ns) {
   const auto found = entries_.find(ticket);
   if (found == entries_.end() || rest_ns == kForEver) return;
@@ -163,7 +164,7 @@ void Watch::after_visit(uint64_t ticket, uint64_t rest_ns) {
 // Descriptors that have rested are listened to again, and input that came meanwhile is heard.
 // Returns the milliseconds until the next one has rested; -1: none rests.
 int Watch::wake_rested() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t now_ns = monotonic_ns();
   while (!resting_.empty() && resting_.begin()->first <= now_ns) {
     const uint64_t ticket = resting_.begin()->second;

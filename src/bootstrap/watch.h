@@ -19,10 +19,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti::bootstrap {
@@ -61,19 +61,20 @@ class Watch {
 
   void run();
   void announce(uint64_t ticket);
-  void after_visit(uint64_t ticket, uint64_t rest_ns);
-  Entries::iterator find(int fd);
-  void arm(const Entries::value_type& entry);
+  void after_visit(uint64_t ticket, uint64_t rest_ns) TUTTI_REQUIRES(mutex_);
+  Entries::iterator find(int fd) TUTTI_REQUIRES(mutex_);
+  void arm(const Entries::value_type& entry) TUTTI_REQUIRES(mutex_);
   int wake_rested();
 
   const Fd epoll_;
   const Fd bell_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable idle_;
-  Entries entries_;
-  uint64_t next_ticket_ = 1;                   // 0 is the bell
-  uint64_t running_ = 0;                       // ticket of the visit that runs
-  std::multimap<uint64_t, uint64_t> resting_;  // tickets by the time at which they have rested
+  Entries entries_ TUTTI_GUARDED_BY(mutex_);
+  uint64_t next_ticket_ TUTTI_GUARDED_BY(mutex_) = 1;  // 0 is the bell
+  uint64_t running_ TUTTI_GUARDED_BY(mutex_) = 0;      // ticket of the visit that runs
+  std::multimap<uint64_t, uint64_t> resting_
+      TUTTI_GUARDED_BY(mutex_);  // tickets by the time at which they have rested
   std::thread thread_;
 };
 

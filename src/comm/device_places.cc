@@ -57,14 +57,14 @@ uint64_t word_of(uint64_t handle, uint64_t offset) {
 
 uint64_t DevicePlaces::add(std::byte* memory, uint64_t bytes,
                            Result<std::shared_ptr<const exec::PeerMemory>> shared) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_.push_back({++last_handle_, memory, bytes, std::move(shared)});
   has_any_.store(true, std::memory_order_relaxed);
   return last_handle_;
 }
 
 bool DevicePlaces::remove(uint64_t handle) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const size_t removed =
       std::erase_if(all_, [handle](const Registered& one) { return one.handle == handle; });
   has_any_.store(!all_.empty(), std::memory_order_relaxed);
@@ -75,7 +75,7 @@ bool DevicePlaces::remove(uint64_t handle) {
 Result<DevicePlaces::RegisteredPlace> DevicePlaces::place_of(const void* buffer, uint64_t bytes,
                                                              const char* name) const {
   const auto begin = reinterpret_cast<uintptr_t>(buffer);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto one = all_.rbegin(); one != all_.rend(); ++one) {
     const uint64_t offset = begin - reinterpret_cast<uintptr_t>(one->memory);
     if (offset > one->bytes || bytes > one->bytes - offset) continue;

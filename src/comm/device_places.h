@@ -15,10 +15,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/request.h"
 #include "src/exec/stream_rank.h"
 #include "src/plan/match.h"
@@ -67,10 +67,10 @@ class DevicePlaces {
 
   Result<RegisteredPlace> place_of(const void* buffer, uint64_t bytes, const char* name) const;
 
-  mutable std::mutex mutex_;
-  std::vector<Registered> all_;          // under mutex_
-  uint64_t last_handle_ = kFirstHandle;  // under mutex_
-  std::atomic<bool> has_any_{false};     // written under mutex_
+  mutable Mutex mutex_;
+  std::vector<Registered> all_ TUTTI_GUARDED_BY(mutex_);
+  uint64_t last_handle_ TUTTI_GUARDED_BY(mutex_) = kFirstHandle;
+  std::atomic<bool> has_any_{false};  // written under mutex_
 };
 
 }  // namespace tutti::comm

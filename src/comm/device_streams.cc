@@ -205,7 +205,7 @@ Status DeviceStreams::check_host_way(const HostWay& way) {
   }
   bool warns = false;
   {
-    const std::lock_guard lock(told_mutex_);
+    const MutexLock lock(told_mutex_);
     if (!told_by_host_.insert(way.operation).second) return {};
     warns = is_worth_a_warning(way);
   }

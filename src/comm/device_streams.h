@@ -11,13 +11,13 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/device_calls.h"
 #include "src/comm/failure.h"
@@ -116,7 +116,7 @@ class DeviceStreams {
   EngineWish engine_for(EngineWish asked) const {
     return asked == EngineWish::kAuto ? options_.engine : asked;
   }
-  bool is_worth_a_warning(const HostWay& way);
+  bool is_worth_a_warning(const HostWay& way) TUTTI_REQUIRES(told_mutex_);
   std::string name_of(int rank) const { return membership_.name_of(rank); }
 
   const DeviceStreamsOptions options_;
@@ -128,9 +128,9 @@ class DeviceStreams {
   std::optional<HostNumbers> numbers_;  // as long as calls_, which has DeviceRank's functions
   std::optional<HostRounds> rounds_;
   std::unique_ptr<DeviceCalls> calls_;  // null: no rank has a device
-  std::mutex told_mutex_;
-  std::set<std::string> told_by_host_;  // under told_mutex_: operations
-  bool warned_by_host_ = false;         // under told_mutex_
+  Mutex told_mutex_;
+  std::set<std::string> told_by_host_ TUTTI_GUARDED_BY(told_mutex_);  // operations
+  bool warned_by_host_ TUTTI_GUARDED_BY(told_mutex_) = false;
   std::shared_ptr<exec::CallOrder> order_;
   std::shared_ptr<ReplayGate> gate_;
 };

@@ -26,7 +26,7 @@ std::string Failure::describe(const diagnosis::Loss& loss) const {
 void Failure::report(const std::string& text) { log_.warning("{}", text); }
 
 void Failure::fail(Status reason, const diagnosis::Cause& cause) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
   reason_ = std::move(reason);
   cause_ = cause;
@@ -35,7 +35,7 @@ void Failure::fail(Status reason, const diagnosis::Cause& cause) {
 }
 
 diagnosis::Cause Failure::cause() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cause_;
 }
 
@@ -58,7 +58,7 @@ Status Failure::check() {
     fail(Status::remote_error(describe(*loss)),
          loss->is_gone() ? diagnosis::Cause{loss->rank, -1} : loss->cause);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reason_;
 }
 

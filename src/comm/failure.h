@@ -19,11 +19,11 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "src/base/log.h"
+#include "src/base/mutex.h"
 #include "src/comm/membership.h"
 #include "src/diagnosis/loss.h"
 #include "src/diagnosis/peer_watch.h"
@@ -82,9 +82,9 @@ class Failure final : public diagnosis::Health {
   const std::atomic<bool>* abort_ordered_ = nullptr;
   std::function<bool()> wanted_elsewhere_;  // while the rank leaves
   std::atomic<bool> failed_{false};
-  mutable std::mutex mutex_;
-  Status reason_;           // under mutex_
-  diagnosis::Cause cause_;  // of reason_; under mutex_
+  mutable Mutex mutex_;
+  Status reason_ TUTTI_GUARDED_BY(mutex_);
+  diagnosis::Cause cause_ TUTTI_GUARDED_BY(mutex_);  // of reason_
 };
 
 }  // namespace tutti::comm

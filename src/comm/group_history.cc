@@ -53,23 +53,23 @@ GroupHistory::GroupHistory(MemberId self, const bootstrap::GroupKey& first,
       places_(std::move(places)) {}
 
 consensus::View GroupHistory::view() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return view_;
 }
 
 int GroupHistory::rank() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = std::find(view_.members.begin(), view_.members.end(), self_);
   return at == view_.members.end() ? -1 : static_cast<int>(at - view_.members.begin());
 }
 
 int GroupHistory::ranks() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<int>(view_.members.size());
 }
 
 uint32_t GroupHistory::epoch() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return view_.epoch;
 }
 
@@ -93,12 +93,12 @@ std::string GroupHistory::describe(const MemberId& member) const {
 }
 
 void GroupHistory::remember_id(const bootstrap::GroupKey& id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ids_.push_back(id);
 }
 
 std::vector<bootstrap::GroupKey> GroupHistory::ids() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ids_;
 }
 
@@ -109,7 +109,7 @@ std::string GroupHistory::welcome(uint64_t id) const {
   out.text({reinterpret_cast<const char*>(first_.key.data()), first_.key.size()});
   out.text(present.encode());
   for (const MemberId& member : present.members) out.text(write_place(place(member)));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const bootstrap::GroupKey& known : ids_) {
     if (known.group == id) return bootstrap::seal(known.key, std::move(out).bytes());
   }
@@ -157,7 +157,7 @@ Status GroupHistory::advance(const consensus::View& next) {
   std::erase_if(places_, [&](const auto& entry) { return !present.holds(entry.first); });
   last_ = std::move(agreement_);
   is_built_ = false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   view_ = present;
   return {};
 }

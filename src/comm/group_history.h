@@ -10,11 +10,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/bootstrap/carrier.h"
 #include "src/comm/roster.h"
 #include "src/consensus/agreement.h"
@@ -73,9 +73,9 @@ class GroupHistory {
   const MemberId self_;
   const bootstrap::GroupKey first_;
   const std::shared_ptr<const Roster> listener_;
-  mutable std::mutex mutex_;
-  consensus::View view_;                  // under mutex_
-  std::vector<bootstrap::GroupKey> ids_;  // under mutex_
+  mutable Mutex mutex_;
+  consensus::View view_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<bootstrap::GroupKey> ids_ TUTTI_GUARDED_BY(mutex_);
   std::map<MemberId, RankAddress> places_;
   bool is_built_ = true;
   const consensus::Rules rules_;

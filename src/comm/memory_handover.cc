@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/mutex.h"
 #include "src/base/wait.h"
 #include "src/comm/memory_table.h"
 #include "src/consensus/bytes.h"
@@ -66,7 +67,7 @@ std::string MemoryTable::list() {
   Inventory mine;
   mine.regions = regions_;
   mine.registrations = registrations_.last_number();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& window : windows_) {
     const bool is_closed = std::find(closed_.begin(), closed_.end(), window.get()) != closed_.end();
     if (!is_closed) mine.windows.insert(window->number());
@@ -78,7 +79,7 @@ std::string MemoryTable::list() {
 std::string MemoryTable::list_of_newcomer() { return Inventory().write(); }
 
 Window* MemoryTable::numbered(uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& window : windows_) {
     const bool is_closed = std::find(closed_.begin(), closed_.end(), window.get()) != closed_.end();
     if (!is_closed && window->number() == number) return window.get();
@@ -149,7 +150,7 @@ Result<uint32_t> MemoryTable::take_registrations(MemoryTable& before,
                                                  const GatherTexts& gather) {
   std::map<uint32_t, RegisteredPart> kept;
   {
-    const std::lock_guard lock(before.mutex_);
+    const MutexLock lock(before.mutex_);
     unused_ = before.unused_;
     for (const RegisteredPart& old : before.registered_) {
       if (of_all.count(old.number) == 0) {
@@ -172,7 +173,7 @@ Status MemoryTable::take_registration(const RegisteredPart& old, const GatherTex
   Result<exec::Registration> made = share(old.mine, fit, texts.value(), gather);
   if (!made.ok()) return made.status();
   made.value().number = old.number;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   registrations_.restore(std::move(made).value());
   has_registered_.store(true, std::memory_order_relaxed);
   registered_.push_back(old);
@@ -216,7 +217,7 @@ std::string MemoryTable::within_reach_of(int peer) {
   for (const auto& window : windows_) {
     if (window->is_inside(peer)) return "this rank's part of a window";
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return registered_.empty() ? "" : "memory that this rank has registered";
 }
 

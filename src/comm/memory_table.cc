@@ -117,7 +117,7 @@ Result<exec::Registration> MemoryTable::share(const WindowMemory& mine, const St
 }
 
 Result<uint32_t> MemoryTable::keep(exec::Registration made, const WindowMemory& mine) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint32_t number = registrations_.add(std::move(made));
   if (number == exec::Registration::kNone) {
     return Status::unsupported(
@@ -132,7 +132,7 @@ Result<uint32_t> MemoryTable::keep(exec::Registration made, const WindowMemory& 
 // executor's list for itself until it ends.
 Status MemoryTable::remove(uint64_t number) {
   exec::Registration removed;  // unmapped without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::erase(unused_, number) > 0) return {};
   const auto found = std::find_if(registered_.begin(), registered_.end(),
                                   [&](const auto& one) { return one.number == number; });
@@ -156,7 +156,7 @@ exec::Registration MemoryTable::take_out(uint32_t number) {
 }
 
 bool MemoryTable::use(transport::ConstBuffer send, transport::ConstBuffer recv) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_registered = [this](const transport::ConstBuffer& buffer) {
     return buffer.bytes == 0 || registrations_.holding(buffer.data, buffer.bytes) != nullptr;
   };
@@ -168,7 +168,7 @@ bool MemoryTable::use(transport::ConstBuffer send, transport::ConstBuffer recv) 
 void MemoryTable::take_out_retired() {
   for (bool more = true; more;) {
     exec::Registration removed;  // unmapped without the lock
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     more = !retired_.empty();
     if (more) {
       removed = take_out(retired_.back());
@@ -181,8 +181,9 @@ void MemoryTable::take_out_retired() {
 
 // Nothing is queued, and no thread is in a call but this one.
 void MemoryTable::forget_closed() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(windows_, [this](const auto& window) {
+    mutex_.assert_held();
     return std::find(closed_.begin(), closed_.end(), window.get()) != closed_.end();
   });
   closed_.clear();
@@ -246,7 +247,7 @@ void MemoryTable::shut() {
 Status MemoryTable::close(Window* window, uint64_t deadline_ns) {
   Status closed = close_until(window, deadline_ns);
   if (closed.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_.push_back(window);
   }
   return closed;

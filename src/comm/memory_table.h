@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/failure.h"
 #include "src/comm/membership.h"
 #include "src/comm/progress_thread.h"
@@ -146,11 +146,12 @@ class MemoryTable {
   bool is_shut_ = false;
   bool is_in_use_ = false;  // registered memory; written under mutex_, by the thread in the call
   std::atomic<bool> has_registered_{false};  // written under mutex_
-  std::mutex mutex_;
-  std::vector<RegisteredPart> registered_;  // under mutex_; for collectives
-  std::vector<uint32_t> unused_;   // under mutex_: handles whose memory an edit did not keep
-  std::vector<uint32_t> retired_;  // under mutex_: the running call may use them
-  std::vector<Window*> closed_;    // under mutex_: in windows_
+  Mutex mutex_;
+  std::vector<RegisteredPart> registered_ TUTTI_GUARDED_BY(mutex_);  // for collectives
+  // Handles whose memory an edit did not keep.
+  std::vector<uint32_t> unused_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<uint32_t> retired_ TUTTI_GUARDED_BY(mutex_);  // the running call may use them
+  std::vector<Window*> closed_ TUTTI_GUARDED_BY(mutex_);    // in windows_
 };
 
 }  // namespace tutti::comm

@@ -19,7 +19,7 @@ Status ProgressThread::attend(transport::Link& link, Report report) {
   uint64_t ticket = 0;
   Watch* watch = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (watch_ == nullptr) {
       Result<std::unique_ptr<Watch>> made = Watch::create("tutti-onesided");
       if (!made.ok()) return made.status();
@@ -46,14 +46,14 @@ Status ProgressThread::attend(transport::Link& link, Report report) {
 void ProgressThread::settled(uint64_t ticket) {
   const Status joined = join(ticket);
   if (joined.ok()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = charges_.find(ticket);
   if (found != charges_.end() && found->second.report) found->second.report(joined);
 }
 
 // The link has its descriptor.
 Status ProgressThread::join(uint64_t ticket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = charges_.find(ticket);
   if (found == charges_.end()) return {};
   Charge& charge = found->second;
@@ -81,7 +81,7 @@ Status ProgressThread::watch(Charge& charge) {
 
 // Nobody moves the connection any more: another link that shares it does, if there is one.
 void ProgressThread::hand_over(int fd) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [ticket, charge] : charges_) {
     if (charge.fd != fd || !charge.link->status().ok()) continue;
     const Status status = watch(charge);
@@ -94,7 +94,7 @@ void ProgressThread::leave(transport::Link& link) {
   link.one_sided()->on_answers({});
   std::map<uint64_t, Charge>::node_type charge;  // lives until no visit uses it
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::find_if(charges_.begin(), charges_.end(),
                                     [&](const auto& entry) { return entry.second.link == &link; });
     if (found == charges_.end()) return;
@@ -114,7 +114,7 @@ uint64_t ProgressThread::visit(Charge& charge) {
   const bool moved = access.moves() == charge.moves && stream.progress();
   if (!charge.link->status().ok()) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       charge.moves_connection = false;
     }
     watch_->remove(charge.fd);

@@ -15,8 +15,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/bootstrap/watch.h"
 #include "src/transport/transport.h"
@@ -49,10 +49,10 @@ class ProgressThread {
   Status watch(Charge& charge);
   void hand_over(int fd);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unique_ptr<bootstrap::Watch> watch_;
-  std::map<uint64_t, Charge> charges_;  // under mutex_; by ticket: a link may come again
-  uint64_t next_ticket_ = 0;            // under mutex_
+  std::map<uint64_t, Charge> charges_ TUTTI_GUARDED_BY(mutex_);  // by ticket: a link may come again
+  uint64_t next_ticket_ TUTTI_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tutti::comm

@@ -3,8 +3,7 @@
 // Threads: any. Errors: none.
 #pragma once
 
-#include <mutex>
-
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti::comm {
@@ -16,19 +15,19 @@ class ReplayGate {
   explicit ReplayGate(Communicator& communicator) : communicator_(&communicator) {}
   /// From now on no run begins; those that have begun are pending.
   void close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     communicator_ = nullptr;
   }
   /// Calls it with the communicator, which does not end meanwhile; not if the gate is closed.
   template <class Body>
   Status pass(Body body) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return communicator_ != nullptr ? body(*communicator_) : Status();
   }
 
  private:
-  std::mutex mutex_;
-  Communicator* communicator_;  // under mutex_; null: closed
+  Mutex mutex_;
+  Communicator* communicator_ TUTTI_GUARDED_BY(mutex_);  // null: closed
 };
 
 }  // namespace tutti::comm

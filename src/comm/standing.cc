@@ -25,7 +25,7 @@ Result<std::shared_ptr<const Roster>> listen_alone(const Roster& known,
 }  // namespace
 
 Result<std::shared_ptr<GroupHistory>> Standing::history() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (history_ != nullptr) return history_;
   std::shared_ptr<const Roster> roster = membership_.roster();
   if (!roster->listener.valid()) {
@@ -44,22 +44,22 @@ Result<std::shared_ptr<GroupHistory>> Standing::history() {
 }
 
 uint32_t Standing::epoch() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return history_ == nullptr ? 0 : history_->epoch();
 }
 
 int Standing::rank() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return history_ == nullptr ? membership_.rank() : history_->rank();
 }
 
 int Standing::ranks() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return history_ == nullptr ? membership_.ranks() : history_->ranks();
 }
 
 std::vector<MemberId> Standing::members() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return history_ == nullptr ? membership_.group()->members() : history_->view().members;
 }
 

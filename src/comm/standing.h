@@ -6,10 +6,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/group_history.h"
 #include "src/comm/membership.h"
 
@@ -37,8 +37,8 @@ class Standing {
   const Membership& membership_;
   const bootstrap::GroupKey first_;
   const std::string bind_address_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<GroupHistory> history_;  // under mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<GroupHistory> history_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::comm

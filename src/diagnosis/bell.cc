@@ -18,7 +18,7 @@ Status Bell::open() {
 }
 
 void Bell::ring(int rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (has_rung_[static_cast<size_t>(rank)] != 0) return;
   has_rung_[static_cast<size_t>(rank)] = 1;
   rung_.push_back(rank);
@@ -30,7 +30,7 @@ std::span<const int> Bell::answer() {
   uint64_t times = 0;
   [[maybe_unused]] const ssize_t bytes = read(fd_.get(), &times, sizeof times);
   answered_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answered_.swap(rung_);
   std::fill(has_rung_.begin(), has_rung_.end(), uint8_t{0});
   return answered_;

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti::diagnosis {
@@ -31,9 +31,9 @@ class Bell {
   Fd fd_;
   std::vector<int> answered_;
 
-  std::mutex mutex_;               // nothing is called under it
-  std::vector<int> rung_;          // under mutex_
-  std::vector<uint8_t> has_rung_;  // under mutex_, by rank
+  Mutex mutex_;  // nothing is called under it
+  std::vector<int> rung_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<uint8_t> has_rung_ TUTTI_GUARDED_BY(mutex_);  // by rank
 };
 
 }  // namespace tutti::diagnosis

@@ -122,7 +122,7 @@ void PeerWatch::finish_meeting() const {
 }
 
 Status PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
-  const std::lock_guard lock(watched_mutex_);
+  const MutexLock lock(watched_mutex_);
   watched_.push_back(fd);  // first, so that the destructor removes it in any case
   Status status = watch_.attend(fd, news, std::move(visit));
   if (!status.ok()) watched_.pop_back();
@@ -163,7 +163,7 @@ void PeerWatch::settled(int rank) {
   bell_.ring(rank);  // notes may have come with the connection
   std::optional<Loss> known;
   {
-    const std::lock_guard lock(loss_mutex_);
+    const MutexLock lock(loss_mutex_);
     if (told_) known = loss_;
   }
   if (known) other.stream->tell(stall_.channel(kNewsLane), news_of(*known));
@@ -281,7 +281,7 @@ void PeerWatch::hear_host() {
 void PeerWatch::lost(const Loss& loss) {
   if (over_.load(std::memory_order_acquire)) return;
   {
-    const std::lock_guard lock(loss_mutex_);
+    const MutexLock lock(loss_mutex_);
     const uint64_t due_ns = monotonic_ns() + kGraceNs;
     judged_at_ns_ = loss_ ? std::min(judged_at_ns_, due_ns) : due_ns;
     if (told_ && !loss.says_more_than(*loss_)) return;
@@ -295,7 +295,7 @@ void PeerWatch::lost(const Loss& loss) {
 // This rank was never connected with that one, so it does not know why it is not there. It tells
 // nothing on: ranks that were connected with it do, if it is dead.
 void PeerWatch::could_not_meet(int rank) {
-  const std::lock_guard lock(loss_mutex_);
+  const MutexLock lock(loss_mutex_);
   if (loss_ || over_.load(std::memory_order_acquire)) return;
   loss_ = Loss{rank, {}};
   judged_at_ns_ = monotonic_ns() + kUnmetGraceNs;
@@ -320,7 +320,7 @@ std::optional<Loss> PeerWatch::judge() {
     return std::nullopt;
   }
   hear_host();  // its word may explain more than what is known here
-  const std::lock_guard lock(loss_mutex_);
+  const MutexLock lock(loss_mutex_);
   return loss_ && monotonic_ns() >= judged_at_ns_ ? loss_ : std::nullopt;
 }
 

@@ -24,11 +24,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/bootstrap/watch.h"
 #include "src/diagnosis/bell.h"
 #include "src/diagnosis/loss.h"
@@ -107,13 +107,13 @@ class PeerWatch {
   std::vector<PeerVisits> heard_;  // by rank; of the control thread
   uint64_t visits_ = 0;            // of hear_streams()
 
-  std::mutex watched_mutex_;
-  std::vector<int> watched_;  // under watched_mutex_
+  Mutex watched_mutex_;
+  std::vector<int> watched_ TUTTI_GUARDED_BY(watched_mutex_);
 
-  std::mutex loss_mutex_;
-  std::optional<Loss> loss_;   // under loss_mutex_: the first, or one that explains more
-  bool told_ = false;          // under loss_mutex_: other ranks were told of it
-  uint64_t judged_at_ns_ = 0;  // under loss_mutex_
+  Mutex loss_mutex_;
+  std::optional<Loss> loss_ TUTTI_GUARDED_BY(loss_mutex_);  // the first, or one that explains more
+  bool told_ TUTTI_GUARDED_BY(loss_mutex_) = false;         // other ranks were told of it
+  uint64_t judged_at_ns_ TUTTI_GUARDED_BY(loss_mutex_) = 0;
   std::atomic<bool> has_loss_{false};
   std::atomic<bool> over_{false};
   std::atomic<bool> attended_{false};

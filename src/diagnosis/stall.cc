@@ -349,7 +349,7 @@ void Stall::tell_all(uint32_t number, const Loss& loss) {
   note.large[0] = pack(static_cast<uint32_t>(NoteKind::kGaveUp), 0);
   note.large[1] = loss.word();
   const auto call = loss.cause.calls_differ() ? note_of_call(number) : std::nullopt;
-  const std::lock_guard lock(leave_mutex_);
+  const MutexLock lock(leave_mutex_);
   left_ = true;
   for (const Contact& peer : contacts_) {
     // If there is no memory for a note, the peer finds out by its deadline.
@@ -440,7 +440,7 @@ void Stall::answer(uint32_t peer) {
 }
 
 void Stall::tell_unless_left(uint32_t peer, const transport::Note& note) {
-  const std::lock_guard lock(leave_mutex_);
+  const MutexLock lock(leave_mutex_);
   if (!left_) contacts_[peer].stream->tell(channel(kControlLane), note);
 }
 

@@ -26,11 +26,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/diagnosis/contact.h"
 #include "src/diagnosis/health.h"
 #include "src/diagnosis/loss.h"
@@ -176,8 +176,9 @@ class Stall {
   std::vector<uint32_t> announced_;       // by rank: the call of this rank that it was told last
   std::vector<uint64_t> answered_;        // by rank: notes so far; of the control thread
 
-  std::mutex leave_mutex_;
-  bool left_ = false;  // under leave_mutex_: this rank has given up, and tells nothing more
+  Mutex leave_mutex_;
+  // This rank has given up, and tells nothing more.
+  bool left_ TUTTI_GUARDED_BY(leave_mutex_) = false;
 
   std::optional<uint64_t> episode_;  // the call and transfer that the times below belong to
   uint64_t since_ns_ = 0;

@@ -12,7 +12,7 @@ CapturedTask::CapturedTask(Task task, size_t streams, StreamEngine& engine,
 
 void CapturedTask::arrived() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (++arrived_ < streams_) return;
     arrived_ = 0;
   }

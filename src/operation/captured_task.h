@@ -9,9 +9,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/replay_gate.h"
 #include "src/operation/engine.h"
 
@@ -42,8 +42,8 @@ class CapturedTask {
   const size_t streams_;
   StreamEngine& engine_;
   const std::shared_ptr<comm::ReplayGate> gate_;
-  std::mutex mutex_;
-  size_t arrived_ = 0;  // under mutex_: of this run
+  Mutex mutex_;
+  size_t arrived_ TUTTI_GUARDED_BY(mutex_) = 0;  // of this run
 };
 
 }  // namespace tutti::operation

@@ -9,7 +9,7 @@
 namespace tutti::operation {
 
 void Completion::add() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++open_;
 }
 
@@ -18,7 +18,7 @@ void Completion::finish(const Status& status) {
   std::function<void(const Status&)> listener;
   Status outcome;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (first_error_.ok() && !status.ok()) first_error_ = status;
     if (--open_ > 0) return;
     if (times_.began_ns != 0) times_.ended_ns = monotonic_ns();
@@ -30,32 +30,41 @@ void Completion::finish(const Status& status) {
 }
 
 void Completion::begin(uint64_t now_ns) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   times_.began_ns = now_ns;
 }
 
 Status Completion::wait() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return open_ == 0; });
+  MutexLock lock(mutex_);
+  idle_.wait(lock, [this] {
+    mutex_.assert_held();
+    return open_ == 0;
+  });
   return std::exchange(first_error_, Status());
 }
 
 Status Completion::outcome() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return open_ == 0; });
+  MutexLock lock(mutex_);
+  idle_.wait(lock, [this] {
+    mutex_.assert_held();
+    return open_ == 0;
+  });
   return first_error_;
 }
 
 bool Completion::is_done(Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_ > 0) return false;
   status = first_error_;
   return true;
 }
 
 bool Completion::is_done_by(uint64_t deadline_ns, Status& status) {
-  std::unique_lock lock(mutex_);
-  const auto idle = [this] { return open_ == 0; };
+  MutexLock lock(mutex_);
+  const auto idle = [this] {
+    mutex_.assert_held();
+    return open_ == 0;
+  };
   constexpr auto kLast = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (deadline_ns > kLast) {
     idle_.wait(lock, idle);
@@ -70,7 +79,7 @@ bool Completion::is_done_by(uint64_t deadline_ns, Status& status) {
 bool Completion::call_back(std::function<void(const Status& outcome)> listener) {
   Status outcome;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (listener_ != nullptr) return false;
     if (open_ > 0) {
       listener_ = std::move(listener);
@@ -83,12 +92,12 @@ bool Completion::call_back(std::function<void(const Status& outcome)> listener) 
 }
 
 Completion::Times Completion::times() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return times_;
 }
 
 void Completion::reset() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   first_error_ = Status();
   times_ = {};
   listener_ = nullptr;

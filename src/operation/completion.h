@@ -6,8 +6,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti::operation {
@@ -41,12 +41,12 @@ class Completion {
   void reset();
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable idle_;
-  uint64_t open_ = 0;
-  Status first_error_;
-  Times times_;
-  std::function<void(const Status&)> listener_;
+  uint64_t open_ TUTTI_GUARDED_BY(mutex_) = 0;
+  Status first_error_ TUTTI_GUARDED_BY(mutex_);
+  Times times_ TUTTI_GUARDED_BY(mutex_);
+  std::function<void(const Status&)> listener_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::operation

@@ -18,7 +18,7 @@ Result<std::unique_ptr<StreamEngine>> StreamEngine::create() {
 StreamEngine::~StreamEngine() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -31,7 +31,7 @@ void StreamEngine::submit(std::span<Task> group) { take(group, true); }
 
 void StreamEngine::take(std::span<Task> tasks, bool as_group) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const size_t wanted = inbox_.size() + tasks.size();
     if (wanted > inbox_.capacity()) inbox_.reserve(std::max(wanted, 2 * inbox_.capacity()));
     if (as_group) ++groups_;
@@ -51,8 +51,12 @@ void StreamEngine::loop() {
   std::vector<Task> arrived;
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      if (scheduler.empty()) wake_.wait(lock, [this] { return stop_ || !inbox_.empty(); });
+      MutexLock lock(mutex_);
+      const auto has_work = [this] {
+        mutex_.assert_held();
+        return stop_ || !inbox_.empty();
+      };
+      if (scheduler.empty()) wake_.wait(lock, has_work);
       if (stop_ && inbox_.empty() && scheduler.empty()) return;
       arrived.swap(inbox_);
     }

@@ -7,11 +7,11 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/operation/task_scheduler.h"
 
 namespace tutti::operation {
@@ -34,11 +34,11 @@ class StreamEngine {
   void loop();
   void take(std::span<Task> tasks, bool as_group);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Task> inbox_;  // under mutex_
-  uint64_t groups_ = 0;      // under mutex_
-  bool stop_ = false;        // under mutex_
+  std::vector<Task> inbox_ TUTTI_GUARDED_BY(mutex_);
+  uint64_t groups_ TUTTI_GUARDED_BY(mutex_) = 0;
+  bool stop_ TUTTI_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -49,7 +49,8 @@ std::vector<TimelineChannels::ChannelPlace> TimelineChannels::place_messages(
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const auto& a, const auto& b) { return key(a.second) < key(b.second); });
   std::vector<Trunk> trunks;
-  for (const auto& [channel, message] : sorted) {
+  for (const auto& place : sorted) {
+    const ChannelMessage& message = place.second;
     const std::pair pair(message.ends[0], message.ends[1]);
     const auto suits = [&](const Trunk& trunk) {
       for (const int side : {0, 1}) {
@@ -68,7 +69,7 @@ std::vector<TimelineChannels::ChannelPlace> TimelineChannels::place_messages(
       trunks_.push_back(made_.make_own(all));
     }
     const bool takes_part = message.ends[0] == rank() || message.ends[1] == rank();
-    places[at(channel)] = {takes_part ? trunks_[number] : nullptr, true};
+    places[at(place.first)] = {takes_part ? trunks_[number] : nullptr, true};
   }
   return places;
 }

@@ -6,11 +6,11 @@
 
 #include <limits>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "src/base/io.h"
 #include "src/base/memory_file.h"
+#include "src/base/mutex.h"
 
 namespace tutti::transport {
 namespace {
@@ -35,17 +35,17 @@ constexpr bool kMapOnce = false;
 class Mappings {
  public:
   /// The mapping of `file` that there is, for one more user, or null.
-  std::byte* share(const struct stat& file) {
+  std::byte* share(const struct stat& file) TUTTI_REQUIRES(mutex) {
     const auto found = mapped_.find({file.st_dev, file.st_ino});
     if (found == mapped_.end()) return nullptr;
     ++found->second.users;
     return found->second.data;
   }
-  void add(const struct stat& file, std::byte* data) {
+  void add(const struct stat& file, std::byte* data) TUTTI_REQUIRES(mutex) {
     mapped_[{file.st_dev, file.st_ino}] = {data, 1};
   }
   /// Whether that was its last user.
-  bool leave(const std::byte* data) {
+  bool leave(const std::byte* data) TUTTI_REQUIRES(mutex) {
     for (auto it = mapped_.begin(); it != mapped_.end(); ++it) {
       if (it->second.data != data || --it->second.users > 0) continue;
       mapped_.erase(it);
@@ -53,14 +53,14 @@ class Mappings {
     }
     return false;
   }
-  std::mutex mutex;
+  Mutex mutex;
 
  private:
   struct Mapping {
     std::byte* data = nullptr;
     int users = 0;
   };
-  std::map<std::pair<dev_t, ino_t>, Mapping> mapped_;
+  std::map<std::pair<dev_t, ino_t>, Mapping> mapped_ TUTTI_GUARDED_BY(mutex);
 };
 
 Mappings& mappings() {
@@ -82,7 +82,7 @@ Result<std::byte*> map_shared(int fd, size_t bytes) {
   if (!kMapOnce) return map_new(fd, bytes);
   struct stat file {};
   if (fstat(fd, &file) < 0) return errno_status("fstat of an arena");
-  const std::lock_guard lock(mappings().mutex);
+  const MutexLock lock(mappings().mutex);
   if (std::byte* const shared = mappings().share(file); shared != nullptr) return shared;
   Result<std::byte*> data = map_new(fd, bytes);
   if (data.ok()) mappings().add(file, data.value());
@@ -94,7 +94,7 @@ void unmap(std::byte* data, size_t bytes) {
     munmap(data, bytes);
     return;
   }
-  const std::lock_guard lock(mappings().mutex);
+  const MutexLock lock(mappings().mutex);
   if (mappings().leave(data)) munmap(data, bytes);
 }
 

@@ -6,7 +6,7 @@ namespace tutti::transport {
 
 Result<std::shared_ptr<Endpoint::EndpointPart>> Endpoint::part(const std::string& name,
                                                                const Make& make) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::weak_ptr<EndpointPart>& known = parts_[name];
   if (std::shared_ptr<EndpointPart> found = known.lock()) return found;
   Result<std::unique_ptr<EndpointPart>> made = make();

@@ -12,9 +12,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/transport/import.h"
 #include "src/transport/member.h"
@@ -47,8 +47,8 @@ class Endpoint {
  private:
   const EndpointServer server_;
   const std::shared_ptr<ImportCache> imports_ = std::make_shared<ImportCache>();
-  std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<EndpointPart>> parts_;  // under mutex_
+  Mutex mutex_;
+  std::map<std::string, std::weak_ptr<EndpointPart>> parts_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// The mappings that links of this member use: those of its process, unless it names no endpoint.

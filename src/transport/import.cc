@@ -5,7 +5,7 @@
 namespace tutti::transport {
 
 Result<Buffer> ImportCache::import(pid_t owner, const MemoryHandle& named, const Open& open) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const FileOfOwner file{owner, named.device, named.inode};
   if (const auto found = entries_.find(file); found != entries_.end()) {
     ++found->second.users;
@@ -22,7 +22,7 @@ Result<Buffer> ImportCache::import(pid_t owner, const MemoryHandle& named, const
 }
 
 void ImportCache::release(const std::byte* memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = std::find_if(entries_.begin(), entries_.end(), [memory](const auto& entry) {
     return entry.second.arena.data() == memory;
   });

@@ -11,12 +11,12 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "src/base/io.h"
+#include "src/base/mutex.h"
 #include "src/transport/arena.h"
 #include "src/transport/memory_handle.h"
 #include "src/transport/transport.h"
@@ -42,8 +42,8 @@ class ImportCache {
   };
   using FileOfOwner = std::tuple<pid_t, uint64_t, uint64_t>;  // its device and inode
 
-  std::mutex mutex_;
-  std::map<FileOfOwner, ImportedFile> entries_;  // under mutex_
+  Mutex mutex_;
+  std::map<FileOfOwner, ImportedFile> entries_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// One use of a peer's memory.

@@ -6,9 +6,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/transport/import.h"
 
 namespace tutti::transport {
@@ -28,13 +28,13 @@ class LinkImports {
   Result<Buffer> import(pid_t owner, const MemoryHandle& named, const ImportCache::Open& open) {
     Result<Buffer> memory = process_->import(owner, named, open);
     if (!memory.ok()) return memory;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++uses_[memory.value().data];
     return memory;
   }
   /// Only what this link has imported.
   void release(const std::byte* memory) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = uses_.find(memory);
     if (found == uses_.end()) return;
     if (--found->second == 0) uses_.erase(found);
@@ -43,8 +43,8 @@ class LinkImports {
 
  private:
   const std::shared_ptr<ImportCache> process_;
-  std::mutex mutex_;
-  std::map<const std::byte*, int> uses_;  // under mutex_; by memory, how often
+  Mutex mutex_;
+  std::map<const std::byte*, int> uses_ TUTTI_GUARDED_BY(mutex_);  // by memory, how often
 };
 
 }  // namespace tutti::transport

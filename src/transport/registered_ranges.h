@@ -11,9 +11,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "src/base/mutex.h"
 
 namespace tutti::transport {
 
@@ -23,7 +24,7 @@ class RegisteredRanges : public std::enable_shared_from_this<RegisteredRanges<Ke
   /// `registration` ends when nobody can find the range any more. Ranges may overlap.
   std::shared_ptr<const void> add(const void* memory, size_t bytes, Keys keys,
                                   std::shared_ptr<const void> registration) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     longest_ = std::max(longest_, bytes);
     const auto place =
         ranges_.emplace(reinterpret_cast<uintptr_t>(memory), KnownRange{bytes, std::move(keys)});
@@ -33,7 +34,7 @@ class RegisteredRanges : public std::enable_shared_from_this<RegisteredRanges<Ke
   /// Of the range that holds all of these bytes. None that begins further back reaches so far.
   std::optional<Keys> find(const void* memory, uint64_t bytes) const {
     const auto address = reinterpret_cast<uintptr_t>(memory);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto next = ranges_.upper_bound(address); next != ranges_.begin();) {
       const auto& [start, range] = *--next;
       const uint64_t skipped = address - start;
@@ -57,7 +58,7 @@ class RegisteredRanges : public std::enable_shared_from_this<RegisteredRanges<Ke
           std::shared_ptr<const void> registration)
         : all_(std::move(all)), place_(place), registration_(std::move(registration)) {}
     ~Entry() {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(all_->mutex_);
       all_->ranges_.erase(place_);
     }
     Entry(const Entry&) = delete;
@@ -69,9 +70,9 @@ class RegisteredRanges : public std::enable_shared_from_this<RegisteredRanges<Ke
     const std::shared_ptr<const void> registration_;
   };
 
-  mutable std::mutex mutex_;
-  Ranges ranges_;
-  size_t longest_ = 0;  // ever
+  mutable Mutex mutex_;
+  Ranges ranges_ TUTTI_GUARDED_BY(mutex_);
+  size_t longest_ TUTTI_GUARDED_BY(mutex_) = 0;  // ever
 };
 
 }  // namespace tutti::transport

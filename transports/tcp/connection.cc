@@ -69,7 +69,7 @@ TcpLink* Connection::wanting_link() const {
 }
 
 TcpLink* Connection::link_to_call_for() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return wire_ == nullptr ? wanting_link() : nullptr;
 }
 
@@ -78,7 +78,7 @@ void Connection::drop_declined_if_unwanted() {
 }
 
 bool Connection::is_connected() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return wire_ != nullptr;
 }
 
@@ -97,7 +97,7 @@ void Connection::call_again() {
 void Connection::announce() {
   std::vector<std::function<void()>> calls;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (TcpLink* link : links_) link->take_settled_calls(calls);
   }
   for (const std::function<void()>& call : calls) call();
@@ -107,7 +107,7 @@ void Connection::announce() {
 
 Connection::Taken Connection::answer(TcpLink& link, KeptFd call,
                                      const transport::door::Binding& binding, bool calling) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::shared_ptr<Wire> old = wire_;
   if (old != nullptr) (void)work(*old);  // the end of it may lie there
   // A peer that calls a second time has lost the connection that this rank still believes in.
@@ -125,7 +125,7 @@ Connection::Taken Connection::answer(TcpLink& link, KeptFd call,
 }
 
 void Connection::adopt(TcpLink& link, KeptFd call, const transport::door::Binding& binding) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!link.has_settled() && wire_ == nullptr) connect_with(link, std::move(call), binding);
 }
 
@@ -142,7 +142,7 @@ void Connection::connect_with(TcpLink& link, KeptFd call, const transport::door:
 }
 
 void Connection::check_host(uint64_t silence_ns) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::shared_ptr<Wire> wire = wire_;
   if (wire == nullptr || !is_silent(wire->socket.get(), silence_ns)) return;
   lose(*wire, silence_text(silence_ns));
@@ -165,7 +165,10 @@ void Connection::ask(TcpLink& link, bool lacks_proof) {
   frame.proof = transport::door::prove(link.key(), claim_of(*wire, link, true));
   link.lease().asked = true;
   wire->say(encode(frame));
-  guarded(*wire, [&] { write_some(*wire); });
+  guarded(*wire, [&] {
+    mutex_.assert_held();
+    write_some(*wire);
+  });
 }
 
 void Connection::tell(Wire& wire, LeaseWord word, uint64_t communicator, uint32_t epoch) {
@@ -222,14 +225,17 @@ void Connection::answer_proof(Wire& wire, TcpLink& link, const LeaseFrame& frame
 }
 
 void Connection::decline_kept(uint64_t communicator, uint32_t epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const size_t erased = std::erase_if(kept_, [&](const LeaseFrame& frame) {
     return frame.communicator == communicator && frame.epoch == epoch;
   });
   const std::shared_ptr<Wire> wire = wire_;
   if (erased == 0 || wire == nullptr) return;
   tell(*wire, LeaseWord::kGone, communicator, epoch);
-  guarded(*wire, [&] { write_some(*wire); });
+  guarded(*wire, [&] {
+    mutex_.assert_held();
+    write_some(*wire);
+  });
 }
 
 // False: not all of it is here yet.
@@ -300,7 +306,10 @@ void Connection::retire(TcpLink& link) {
   }
   forget(*wire, link);
   tell(*wire, LeaseWord::kOver, link.communicator(), link.epoch());
-  guarded(*wire, [&] { write_some(*wire); });
+  guarded(*wire, [&] {
+    mutex_.assert_held();
+    write_some(*wire);
+  });
   close_if_unused();
 }
 
@@ -308,6 +317,7 @@ void Connection::retire(TcpLink& link) {
 void Connection::close_if_unused() {
   if (wire_ == nullptr) return;
   const bool used = std::any_of(links_.begin(), links_.end(), [&](TcpLink* link) {
+    mutex_.assert_held();
     const TcpLink::Lease& lease = link->lease();
     return lease.wire == wire_ ? !lease.retired : lease.asked && link->waits();
   });
@@ -329,7 +339,11 @@ void Connection::forget_proofs() {
 }
 
 bool Connection::say_rest(Wire& wire) {
-  if (!wire.lost && wire.has_words()) guarded(wire, [&] { write_some(wire); });
+  if (!wire.lost && wire.has_words())
+    guarded(wire, [&] {
+      mutex_.assert_held();
+      write_some(wire);
+    });
   const bool said = wire.lost || wire.output_dead || !wire.has_words();
   if (said && !wire.lost) shutdown(wire.socket.get(), SHUT_WR);
   return said;

@@ -28,13 +28,13 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/base/fork.h"
 #include "src/base/member_id.h"
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/transport/door/call_answer.h"
 #include "src/transport/door/lease_frame.h"
@@ -68,7 +68,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(const MemberId& self, const MemberId& peer, Dialer* dialer = nullptr)
       : self_(self), peer_(peer), dialer_(dialer) {}
 
-  std::mutex& mutex() { return mutex_; }
+  Mutex& mutex() TUTTI_RETURNS_MUTEX(mutex_) { return mutex_; }
   std::condition_variable& changed() { return changed_; }
   Dialer* dialer() const { return dialer_; }
   const MemberId& self() const { return self_; }
@@ -92,31 +92,31 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Proofs for this communicator are answered with GONE.
   void decline_kept(uint64_t communicator, uint32_t epoch);
 
-  // For links. All below need the mutex.
-  void enter(TcpLink& link);
-  void leave(TcpLink& link);
+  // For links.
+  void enter(TcpLink& link) TUTTI_REQUIRES(mutex_);
+  void leave(TcpLink& link) TUTTI_REQUIRES(mutex_);
   /// The link needs to be joined.
-  void want(TcpLink& link);
+  void want(TcpLink& link) TUTTI_REQUIRES(mutex_);
   /// The link has something to send, or may have.
-  void after_call(TcpLink& link, bool flush);
+  void after_call(TcpLink& link, bool flush) TUTTI_REQUIRES(mutex_);
   /// The link has something to send, because of something that came.
-  void enlist(TcpLink& link);
+  void enlist(TcpLink& link) TUTTI_REQUIRES(mutex_);
   /// Moves what can be moved; whether anything was.
-  bool work(Wire& wire);
-  const std::shared_ptr<Wire>& wire() const { return wire_; }
+  bool work(Wire& wire) TUTTI_REQUIRES(mutex_);
+  const std::shared_ptr<Wire>& wire() const TUTTI_REQUIRES(mutex_) { return wire_; }
   /// The link says and hears nothing any more: its last words are the connection's.
-  void retire(TcpLink& link);
+  void retire(TcpLink& link) TUTTI_REQUIRES(mutex_);
   /// Says the rest on a wire that nobody takes up any more; whether all is said.
-  bool say_rest(Wire& wire);
+  bool say_rest(Wire& wire) TUTTI_REQUIRES(mutex_);
   /// Reads and discards. False at the end of what the peer sends.
   static bool discard_input(Wire& wire);
   /// The peer said something that no Tutti says, or this rank cannot go on.
-  void give_up(Wire& wire, const std::function<void(TcpLink&)>& tell);
+  void give_up(Wire& wire, const std::function<void(TcpLink&)>& tell) TUTTI_REQUIRES(mutex_);
 
   /// A message that finds no memory while it is read or written is half done, and the stream is of
   /// no use any more, whichever thread it was.
   template <class Work>
-  void guarded(Wire& wire, const Work& move_bytes) {
+  void guarded(Wire& wire, const Work& move_bytes) TUTTI_REQUIRES(mutex_) {
     try {
       move_bytes();
     } catch (const std::exception& error) {
@@ -124,55 +124,60 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     }
   }
   /// A link waits no more.
-  void drop_declined_if_unwanted();
+  void drop_declined_if_unwanted() TUTTI_REQUIRES(mutex_);
 
   bool has_output() const { return output_pending_.load(std::memory_order_seq_cst); }
   uint64_t moves() const { return moves_.load(std::memory_order_relaxed); }
 
  private:
-  void fail_after(Wire& wire, const std::exception& error);
-  bool write_some(Wire& wire);
-  void write_words(Wire& wire, size_t& turn);
-  void write_link(Wire& wire, TcpLink& link, bool only_frame, size_t& turn);
-  bool has_urgent(const Wire& wire) const;
-  TcpLink* next_to_write(const Wire& wire);
-  void enlist_first(TcpLink& link);
-  void fail_buffer(Wire& wire, TcpLink& culprit);
-  bool read_some(Wire& wire);
-  size_t prepare(Wire& wire, std::span<iovec> out, uint64_t& direct) const;
-  void commit(Wire& wire, size_t count, uint64_t direct);
-  void parse(Wire& wire);
-  void feed(Wire& wire, size_t count);
-  bool take_lease_frame(Wire& wire);
-  void take_proof(Wire& wire, const transport::door::LeaseFrame& frame);
-  void keep(const transport::door::LeaseFrame& frame);
-  void lose(Wire& wire, const std::string& why);
-  void ask(TcpLink& link, bool lacks_proof);
-  void answer_proof(Wire& wire, TcpLink& link, const transport::door::LeaseFrame& frame);
-  void tell(Wire& wire, transport::door::LeaseWord word, uint64_t communicator, uint32_t epoch);
-  void connect_with(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
-  void close_if_unused();
-  void forget_proofs();
-  void note_pending();
-  void call_again();
-  transport::door::LeaseClaim claim_of(const Wire& wire, const TcpLink& link, bool own) const;
-  TcpLink* find(uint64_t communicator, uint32_t epoch) const;
-  void use(Wire& wire, TcpLink& link);
-  void forget(Wire& wire, const TcpLink& link);
-  TcpLink* wanting_link() const;
+  void fail_after(Wire& wire, const std::exception& error) TUTTI_REQUIRES(mutex_);
+  bool write_some(Wire& wire) TUTTI_REQUIRES(mutex_);
+  void write_words(Wire& wire, size_t& turn) TUTTI_REQUIRES(mutex_);
+  void write_link(Wire& wire, TcpLink& link, bool only_frame, size_t& turn) TUTTI_REQUIRES(mutex_);
+  bool has_urgent(const Wire& wire) const TUTTI_REQUIRES(mutex_);
+  TcpLink* next_to_write(const Wire& wire) TUTTI_REQUIRES(mutex_);
+  void enlist_first(TcpLink& link) TUTTI_REQUIRES(mutex_);
+  void fail_buffer(Wire& wire, TcpLink& culprit) TUTTI_REQUIRES(mutex_);
+  bool read_some(Wire& wire) TUTTI_REQUIRES(mutex_);
+  size_t prepare(Wire& wire, std::span<iovec> out, uint64_t& direct) const TUTTI_REQUIRES(mutex_);
+  void commit(Wire& wire, size_t count, uint64_t direct) TUTTI_REQUIRES(mutex_);
+  void parse(Wire& wire) TUTTI_REQUIRES(mutex_);
+  void feed(Wire& wire, size_t count) TUTTI_REQUIRES(mutex_);
+  bool take_lease_frame(Wire& wire) TUTTI_REQUIRES(mutex_);
+  void take_proof(Wire& wire, const transport::door::LeaseFrame& frame) TUTTI_REQUIRES(mutex_);
+  void keep(const transport::door::LeaseFrame& frame) TUTTI_REQUIRES(mutex_);
+  void lose(Wire& wire, const std::string& why) TUTTI_REQUIRES(mutex_);
+  void ask(TcpLink& link, bool lacks_proof) TUTTI_REQUIRES(mutex_);
+  void answer_proof(Wire& wire, TcpLink& link, const transport::door::LeaseFrame& frame)
+      TUTTI_REQUIRES(mutex_);
+  void tell(Wire& wire, transport::door::LeaseWord word, uint64_t communicator, uint32_t epoch)
+      TUTTI_REQUIRES(mutex_);
+  void connect_with(TcpLink& link, KeptFd call, const transport::door::Binding& binding)
+      TUTTI_REQUIRES(mutex_);
+  void close_if_unused() TUTTI_REQUIRES(mutex_);
+  void forget_proofs() TUTTI_REQUIRES(mutex_);
+  void note_pending() TUTTI_REQUIRES(mutex_);
+  void call_again() TUTTI_REQUIRES(mutex_);
+  transport::door::LeaseClaim claim_of(const Wire& wire, const TcpLink& link, bool own) const
+      TUTTI_REQUIRES(mutex_);
+  TcpLink* find(uint64_t communicator, uint32_t epoch) const TUTTI_REQUIRES(mutex_);
+  void use(Wire& wire, TcpLink& link) TUTTI_REQUIRES(mutex_);
+  void forget(Wire& wire, const TcpLink& link) TUTTI_REQUIRES(mutex_);
+  TcpLink* wanting_link() const TUTTI_REQUIRES(mutex_);
 
   const MemberId self_;
   const MemberId peer_;
   Dialer* const dialer_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;  // a link has settled
-  std::shared_ptr<Wire> wire_;
-  KeptFd declined_;  // tells the peer by its end that this rank went away before it called
-  std::vector<TcpLink*> links_;
-  std::deque<TcpLink*> ready_;
-  std::vector<transport::door::LeaseFrame> kept_;
-  bool has_dropped_proofs_ = false;  // more came than are kept
+  std::shared_ptr<Wire> wire_ TUTTI_GUARDED_BY(mutex_);
+  // Tells the peer by its end that this rank went away before it called.
+  KeptFd declined_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<TcpLink*> links_ TUTTI_GUARDED_BY(mutex_);
+  std::deque<TcpLink*> ready_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<transport::door::LeaseFrame> kept_ TUTTI_GUARDED_BY(mutex_);
+  bool has_dropped_proofs_ TUTTI_GUARDED_BY(mutex_) = false;  // more came than are kept
   std::atomic<bool> output_pending_{false};
   std::atomic<uint64_t> moves_{0};
 };

@@ -50,6 +50,7 @@ void Connection::after_call(TcpLink& link, bool flush) {
   const std::shared_ptr<Wire> wire = link.lease().wire;
   if (!link.exchange().idle()) enlist(link);
   guarded(*wire, [&] {
+    mutex_.assert_held();
     if (flush && !wire->output_full) write_some(*wire);
     if (wire->output_dead) read_some(*wire);
   });
@@ -59,6 +60,7 @@ void Connection::after_call(TcpLink& link, bool flush) {
 bool Connection::work(Wire& wire) {
   bool wrote = false, read = false;
   guarded(wire, [&] {
+    mutex_.assert_held();
     wrote = write_some(wire);
     read = read_some(wire);
     // The input may have been the credit for something large.

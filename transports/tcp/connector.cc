@@ -56,13 +56,13 @@ Result<std::unique_ptr<Connector>> Connector::create(uint64_t keepalive_ns, uint
 }
 
 void Connector::look_at(Connection& connection) {
-  const std::lock_guard lock(wishes_mutex_);
+  const MutexLock lock(wishes_mutex_);
   wishes_.push_back(connection.weak_from_this());
   if (wishes_.size() == 1) set_timer(1);
 }
 
 void Connector::serve() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   constexpr size_t kMostEvents = 64;
   std::array<epoll_event, kMostEvents> events;
   const uint64_t now_ns = monotonic_ns();
@@ -93,7 +93,7 @@ void Connector::serve() {
 void Connector::take_wishes() {
   std::vector<std::weak_ptr<Connection>> wishes;
   {
-    const std::lock_guard lock(wishes_mutex_);
+    const MutexLock lock(wishes_mutex_);
     wishes.swap(wishes_);
   }
   for (const std::weak_ptr<Connection>& weak : wishes) {
@@ -349,7 +349,7 @@ void Connector::arm_timer(uint64_t now_ns) {
     }
   }
   when_ns = std::max(when_ns, now_ns + 1);
-  const std::lock_guard lock(wishes_mutex_);
+  const MutexLock lock(wishes_mutex_);
   set_timer(wishes_.empty() ? when_ns : 1);
 }
 

@@ -30,7 +30,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +38,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/fork.h"
+#include "src/base/mutex.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
 #include "src/transport/door/call.h"
@@ -114,59 +114,66 @@ class Connector final : public Dialer, public transport::Endpoint::EndpointPart 
   Connector(KeptFd timer, std::unique_ptr<PollSet> set, uint64_t keepalive_ns,
             uint64_t give_way_ns);
 
-  // All below: under mutex_.
-  Result<ListeningDoor*> open_door(const transport::Member& member);
-  std::optional<transport::door::Lock> lock_for(const transport::door::Identity& caller) const;
+  Result<ListeningDoor*> open_door(const transport::Member& member) TUTTI_REQUIRES(mutex_);
+  std::optional<transport::door::Lock> lock_for(const transport::door::Identity& caller) const
+      TUTTI_REQUIRES(mutex_);
   static transport::door::Identity identity_of(const transport::Member& member, int peer);
-  std::shared_ptr<Connection> connection_of(const transport::Member& member, int peer);
-  KnownPeer& known(const TcpLink& link);
-  void take_wishes();
-  void let_in(ListeningDoor& door, uint64_t now_ns);
-  void answer(transport::door::Gate::AdmittedCaller caller);
-  bool answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
-  void begin_calls(uint64_t now_ns);
-  void make_room(uint64_t now_ns);
-  void queue(Outgoing& outgoing, uint64_t due_ns);
-  void begin(Outgoing& outgoing, uint64_t now_ns);
-  void step(Outgoing& outgoing);
-  void advance_call(Outgoing& outgoing);
-  void read_verdict(Outgoing& outgoing);
-  void call_again(Outgoing& outgoing);
-  void make_ready(int socket);
-  bool may_be_out(const Connection& connection) const;
-  void look_after_hosts(uint64_t now_ns);
+  std::shared_ptr<Connection> connection_of(const transport::Member& member, int peer)
+      TUTTI_REQUIRES(mutex_);
+  KnownPeer& known(const TcpLink& link) TUTTI_REQUIRES(mutex_);
+  void take_wishes() TUTTI_REQUIRES(mutex_);
+  void let_in(ListeningDoor& door, uint64_t now_ns) TUTTI_REQUIRES(mutex_);
+  void answer(transport::door::Gate::AdmittedCaller caller) TUTTI_REQUIRES(mutex_);
+  bool answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding)
+      TUTTI_REQUIRES(mutex_);
+  void begin_calls(uint64_t now_ns) TUTTI_REQUIRES(mutex_);
+  void make_room(uint64_t now_ns) TUTTI_REQUIRES(mutex_);
+  void queue(Outgoing& outgoing, uint64_t due_ns) TUTTI_REQUIRES(mutex_);
+  void begin(Outgoing& outgoing, uint64_t now_ns) TUTTI_REQUIRES(mutex_);
+  void step(Outgoing& outgoing) TUTTI_REQUIRES(mutex_);
+  void advance_call(Outgoing& outgoing) TUTTI_REQUIRES(mutex_);
+  void read_verdict(Outgoing& outgoing) TUTTI_REQUIRES(mutex_);
+  void call_again(Outgoing& outgoing) TUTTI_REQUIRES(mutex_);
+  void make_ready(int socket) TUTTI_REQUIRES(mutex_);
+  bool may_be_out(const Connection& connection) const TUTTI_REQUIRES(mutex_);
+  void look_after_hosts(uint64_t now_ns) TUTTI_REQUIRES(mutex_);
   static int reached_by(const Outgoing& outgoing);
-  void drop(const Connection& connection);
-  void connected(Connection& connection);
-  void call_for_others(const std::shared_ptr<Connection>& connection);
+  void drop(const Connection& connection) TUTTI_REQUIRES(mutex_);
+  void connected(Connection& connection) TUTTI_REQUIRES(mutex_);
+  void call_for_others(const std::shared_ptr<Connection>& connection) TUTTI_REQUIRES(mutex_);
   /// kHere: not even a call was made, so it says nothing about the peer.
   enum class FaultSide { kThere, kHere };
-  void fail(Outgoing& outgoing, const Status& reason, FaultSide fault = FaultSide::kThere);
-  void arm_timer(uint64_t now_ns);
+  void fail(Outgoing& outgoing, const Status& reason, FaultSide fault = FaultSide::kThere)
+      TUTTI_REQUIRES(mutex_);
+  void arm_timer(uint64_t now_ns) TUTTI_REQUIRES(mutex_);
   void set_timer(uint64_t when_ns);
-  Status explain(const Status& reason, const TcpLink& link) const;
+  Status explain(const Status& reason, const TcpLink& link) const TUTTI_REQUIRES(mutex_);
 
   const uint64_t keepalive_ns_;
   const uint64_t give_way_ns_;
   const KeptFd timer_;  // rings for wishes, too
   const std::unique_ptr<PollSet> set_;
 
-  std::mutex wishes_mutex_;
-  std::vector<std::weak_ptr<Connection>> wishes_;
+  Mutex wishes_mutex_;
+  std::vector<std::weak_ptr<Connection>> wishes_ TUTTI_GUARDED_BY(wishes_mutex_);
 
-  std::mutex expected_mutex_;
-  std::multiset<std::pair<uint64_t, uint32_t>> expected_;  // communicator and epoch of seats
+  Mutex expected_mutex_;
+  std::multiset<std::pair<uint64_t, uint32_t>> expected_
+      TUTTI_GUARDED_BY(expected_mutex_);  // communicator and epoch of seats
 
-  mutable std::mutex mutex_;
-  uint64_t next_look_ns_ = kNoDeadline;
-  uint64_t last_door_ = 0;                                       // tag of the poll set
-  std::map<std::string, std::unique_ptr<ListeningDoor>> doors_;  // by address
-  std::list<Seat> seats_;
-  std::map<const TcpLink*, Seat*> places_;
-  std::map<Ends, std::weak_ptr<Connection>> connections_;
-  std::map<const Connection*, Outgoing> calls_;
-  std::set<std::pair<uint64_t, const Connection*>> queue_;  // kQueued: (due_ns, of)
-  std::set<const Connection*> calling_;  // kCalling, but for those that made room
+  mutable Mutex mutex_;
+  uint64_t next_look_ns_ TUTTI_GUARDED_BY(mutex_) = kNoDeadline;
+  uint64_t last_door_ TUTTI_GUARDED_BY(mutex_) = 0;  // tag of the poll set
+  std::map<std::string, std::unique_ptr<ListeningDoor>> doors_
+      TUTTI_GUARDED_BY(mutex_);  // by address
+  std::list<Seat> seats_ TUTTI_GUARDED_BY(mutex_);
+  std::map<const TcpLink*, Seat*> places_ TUTTI_GUARDED_BY(mutex_);
+  std::map<Ends, std::weak_ptr<Connection>> connections_ TUTTI_GUARDED_BY(mutex_);
+  std::map<const Connection*, Outgoing> calls_ TUTTI_GUARDED_BY(mutex_);
+  std::set<std::pair<uint64_t, const Connection*>> queue_
+      TUTTI_GUARDED_BY(mutex_);  // kQueued: (due_ns, of)
+  std::set<const Connection*> calling_
+      TUTTI_GUARDED_BY(mutex_);  // kCalling, but for those that made room
 };
 
 struct Connector::Seat {

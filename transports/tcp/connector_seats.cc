@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/mutex.h"
 #include "transports/tcp/connector.h"
 #include "transports/tcp/socket.h"
 
@@ -46,7 +47,10 @@ Result<Connector::ListeningDoor*> Connector::open_door(const transport::Member& 
   }
   Result<IpEndpoint> place = local_endpoint(listener.value().get());
   if (!place.ok()) return place.status();
-  const auto locks = [this](const transport::door::Identity& caller) { return lock_for(caller); };
+  const auto locks = [this](const transport::door::Identity& caller) {
+    mutex_.assert_held();
+    return lock_for(caller);
+  };
   auto door = std::make_unique<ListeningDoor>(place.value(), std::move(listener).value(), locks);
   door->tag = ++last_door_;
   if (Status status = door->gate.list_in(*set_, door->tag); !status.ok()) return status;
@@ -54,7 +58,7 @@ Result<Connector::ListeningDoor*> Connector::open_door(const transport::Member& 
 }
 
 Result<Connector::Seat*> Connector::enter(const transport::Member& member) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<ListeningDoor*> door = open_door(member);
   if (!door.ok()) return door.status();
   ++door.value()->seats;
@@ -63,16 +67,16 @@ Result<Connector::Seat*> Connector::enter(const transport::Member& member) {
   seat.door = door.value();
   seat.card = {door.value()->place, member.host_id};
   seat.peers.resize(static_cast<size_t>(member.ranks));
-  const std::lock_guard expected_lock(expected_mutex_);
+  const MutexLock expected_lock(expected_mutex_);
   expected_.emplace(member.communicator, member.epoch);
   return &seat;
 }
 
 void Connector::be_quiet(Seat& seat) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(seat.quiet, true)) return;
   {
-    const std::lock_guard expected_lock(expected_mutex_);
+    const MutexLock expected_lock(expected_mutex_);
     const auto found = expected_.find({seat.member->communicator, seat.member->epoch});
     if (found != expected_.end()) expected_.erase(found);
   }
@@ -95,7 +99,7 @@ void Connector::be_quiet(Seat& seat) {
 
 void Connector::leave(Seat& seat) {
   be_quiet(seat);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ListeningDoor* const door = seat.door;
   if (--door->seats == 0) {
     std::erase_if(doors_, [&](const auto& entry) { return entry.second.get() == door; });
@@ -132,7 +136,7 @@ std::shared_ptr<Connection> Connector::connection_of(const transport::Member& me
 
 std::unique_ptr<TcpLink> Connector::add(Seat& seat, int peer, const TcpCard& card) {
   const transport::Member& member = *seat.member;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto link =
       std::make_unique<TcpLink>(TcpLink::Party{member.rank, peer, card.endpoint.text(),
                                                member.communicator, member.epoch, member.key},
@@ -148,7 +152,7 @@ std::unique_ptr<TcpLink> Connector::add(Seat& seat, int peer, const TcpCard& car
 }
 
 void Connector::forget(TcpLink& link) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = places_.find(&link);
   if (found == places_.end()) return;
   KnownPeer& peer = known(link);
@@ -165,12 +169,12 @@ Connector::KnownPeer& Connector::known(const TcpLink& link) {
 }
 
 bool Connector::expects(uint64_t communicator, uint32_t epoch) {
-  const std::lock_guard lock(expected_mutex_);
+  const MutexLock lock(expected_mutex_);
   return expected_.contains({communicator, epoch});
 }
 
 Status Connector::overdue(const TcpLink& link) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string text = "no answer in time";
   const transport::door::Gate& gate = places_.at(&link)->door->gate;
   if (gate.refused() > 0) {

@@ -20,13 +20,13 @@ TcpLink::TcpLink(Party party, std::shared_ptr<Connection> connection)
     : party_(std::move(party)),
       connection_(std::move(connection)),
       exchange_(party_.rank, party_.peer) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   connection_->enter(*this);
 }
 
 TcpLink::~TcpLink() {
   {
-    const std::lock_guard lock(mutex());
+    const MutexLock lock(mutex());
     wanted_ = false;
   }
   if (connection_->dialer() != nullptr) connection_->dialer()->forget(*this);
@@ -34,7 +34,7 @@ TcpLink::~TcpLink() {
     pollfd entry{fd_.load(), static_cast<short>(has_output() ? POLLOUT : POLLIN), 0};
     poll(&entry, 1, 1);
   }
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   connection_->leave(*this);
 }
 
@@ -44,7 +44,7 @@ Status TcpLink::status() const {
 
 transport::Stream::Ticket TcpLink::send(transport::ChannelId channel, uint32_t signature,
                                         std::span<const transport::ConstBuffer> pieces) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   const Ticket ticket = exchange_.send(channel, signature, pieces);
   after_call(true);
   return ticket;
@@ -52,36 +52,37 @@ transport::Stream::Ticket TcpLink::send(transport::ChannelId channel, uint32_t s
 
 transport::Stream::Ticket TcpLink::receive(transport::ChannelId channel, uint32_t signature,
                                            std::span<const transport::Buffer> pieces) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   const Ticket ticket = exchange_.receive(channel, signature, pieces);
   after_call(exchange_.urgent());  // other grants go with the next frames
   return ticket;
 }
 
 void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
   if (open_) after_call(true);  // a note makes no connection
 }
 
 void TcpLink::tell_with_next(transport::ChannelId channel, const transport::Note& note) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
 }
 
 uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) const {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return exchange_.heard(channel, note);
 }
 
 void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   exchange_.on_note(std::move(hook));
 }
 
 void TcpLink::after_call(bool flush) {
+  mutex().assert_held();
   if (!open_) [[unlikely]]
     return after_early_call();
   if (exchange_.faulty()) {
@@ -100,13 +101,13 @@ bool TcpLink::done(const transport::stream::TicketWindow& window, Ticket ticket)
     case transport::stream::TicketWindow::TicketState::kAskUnderLock:
       break;
   }
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return window.done_under_lock(ticket);
 }
 
 bool TcpLink::progress() {
-  const std::unique_lock lock(mutex(), std::try_to_lock);
-  if (!lock.owns_lock()) return false;
+  if (!mutex().try_lock()) return false;
+  const MutexLock lock(mutex(), std::adopt_lock);
   const std::shared_ptr<Wire> wire = is_joined() ? lease_.wire : connection_->wire();
   if (wire == nullptr || wire->lost) return false;
   if (wire == connection_->wire()) return connection_->work(*wire) && open_;
@@ -117,47 +118,48 @@ bool TcpLink::progress() {
 }
 
 void TcpLink::take(size_t count) {
+  mutex().assert_held();
   exchange_.commit(count);
   if (exchange_.faulty()) return note_fault();
   if (open_ && !exchange_.idle()) connection_->enlist(*this);
 }
 
 Status TcpLink::epoch_status(transport::EpochId epoch) const {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return exchange_.epoch_status(epoch);
 }
 
 void TcpLink::prioritize(transport::EpochId epoch, transport::Priority priority) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   exchange_.prioritize(epoch, priority);
 }
 
 // A peer that was never met hears of it when there is a connection.
 void TcpLink::end_epoch(transport::EpochId epoch) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   guarded([&] { exchange_.end_epoch(epoch); });
   if (open_) after_call(true);
 }
 
 bool TcpLink::has_let_go(transport::EpochId epoch) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return failed_.load(std::memory_order_relaxed) || exchange_.has_let_go(epoch);
 }
 
 // ---- one-sided ----------------------------------------------------------------------------------
 
 void TcpLink::expose(transport::ChannelId id, const transport::Region& region) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   exchange_.expose(id, region);
 }
 
 bool TcpLink::withdraw(transport::ChannelId id) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return exchange_.withdraw(id) || failed_.load(std::memory_order_relaxed);
 }
 
 bool TcpLink::cut_off(transport::ChannelId id) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   bool done = false;
   guarded([&] { done = exchange_.cut_off(id); });
   return done || has_failed();
@@ -165,7 +167,7 @@ bool TcpLink::cut_off(transport::ChannelId id) {
 
 TcpLink::Ticket TcpLink::put(transport::ChannelId region, uint64_t offset,
                              transport::ConstBuffer source, uint32_t signal) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   const Ticket ticket = exchange_.put(region, offset, source, signal);
   after_call(true);
   return ticket;
@@ -173,38 +175,38 @@ TcpLink::Ticket TcpLink::put(transport::ChannelId region, uint64_t offset,
 
 TcpLink::Ticket TcpLink::get(transport::ChannelId region, uint64_t offset,
                              transport::Buffer target) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   const Ticket ticket = exchange_.get(region, offset, target);
   after_call(true);
   return ticket;
 }
 
 bool TcpLink::refused(transport::ChannelId region) const {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   return exchange_.refused(region);
 }
 
 void TcpLink::on_answers(std::function<void()> wake) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   wake_ = std::move(wake);
 }
 
 // ---- the connection -----------------------------------------------------------------------------
 
 transport::Link::State TcpLink::state() const {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   if (has_failed()) return State::kFailed;
   if (is_joined()) return State::kConnected;
   return wanted_ ? State::kWanted : State::kIdle;
 }
 
 void TcpLink::want() {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   want_once();
 }
 
 void TcpLink::probe() {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   dial_once();
 }
 
@@ -214,6 +216,7 @@ void TcpLink::want_once() {
 }
 
 void TcpLink::dial_once() {
+  mutex().assert_held();
   if (wanted_ || leaving_ || quiet_ || has_settled()) return;
   wanted_ = true;
   connection_->want(*this);
@@ -227,7 +230,7 @@ void TcpLink::after_early_call() {
 Status TcpLink::await(const WaitLimit& wait_limit) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   want();
-  std::unique_lock lock(mutex());
+  MutexLock lock(mutex());
   while (!has_settled() && !wait_limit.over()) {
     connection_->changed().wait_for(lock, kLook);
     const std::shared_ptr<Wire> wire = connection_->wire();
@@ -244,7 +247,7 @@ Status TcpLink::await(const WaitLimit& wait_limit) {
 
 void TcpLink::on_settled(std::function<void()> call) {
   {
-    const std::lock_guard lock(mutex());
+    const MutexLock lock(mutex());
     if (!has_settled()) {
       settled_calls_.push_back(std::move(call));
       return;
@@ -254,7 +257,7 @@ void TcpLink::on_settled(std::function<void()> call) {
 }
 
 void TcpLink::on_failed(std::function<void()> hook) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   on_failed_ = std::move(hook);
   if (on_failed_ && has_failed() && is_joined()) on_failed_();
 }
@@ -266,13 +269,14 @@ void TcpLink::take_settled_calls(std::vector<std::function<void()>>& calls) {
 }
 
 void TcpLink::be_quiet() {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   quiet_ = true;
   settled_calls_.clear();
   connection_->drop_declined_if_unwanted();
 }
 
 void TcpLink::join(std::shared_ptr<Wire> wire) {
+  mutex().assert_held();
   lease_.wire = std::move(wire);
   fd_.store(lease_.wire->socket.get(), std::memory_order_release);
   open_ = !leaving_;
@@ -297,7 +301,7 @@ void TcpLink::refused(const std::string& why) {
 }
 
 void TcpLink::give_up(Status why) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   if (has_settled()) return;
   if (needed_ || leaving_) fail(std::move(why));
   wanted_ = false;
@@ -312,6 +316,7 @@ std::string TcpLink::names() const {
 
 // Only this link is concerned where two calls differ.
 void TcpLink::note_fault() {
+  mutex().assert_held();
   const Status fault = exchange_.fault_status();
   if (fault.code() != Code::kInvalidUsage && is_joined()) {
     return connection_->give_up(*lease_.wire, [&](TcpLink& link) {
@@ -326,7 +331,7 @@ void TcpLink::note_fault() {
 // Messages on their way arrive before the end of the stream does. From here on nothing is read: the
 // buffers are the caller's again.
 bool TcpLink::hang_up() {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   leaving_ = true;
   open_ = false;
   // A peer that was never met is told when it calls; one that is being called, as soon as it
@@ -349,7 +354,7 @@ bool TcpLink::hang_up() {
 
 // The others may go on: what comes for this link is discarded from now on.
 void TcpLink::sever(const std::string& why) {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   fail_here(Status::remote_error(why));
   connection_->retire(*this);
 }
@@ -398,7 +403,7 @@ void TcpLink::fail_buffer(const char* call) {
 // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still
 // on its way to the peer. So read along until its kernel has everything.
 bool TcpLink::linger() {
-  const std::lock_guard lock(mutex());
+  const MutexLock lock(mutex());
   if (!is_joined()) return false;
   if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
   const bool had_failed = has_failed() && !leaving_ && !lease_.retired;

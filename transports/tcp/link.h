@@ -16,10 +16,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/transport/member.h"
 #include "src/transport/stream/exchange.h"
 #include "src/transport/transport.h"
@@ -136,11 +136,15 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   // All below need the mutex.
   bool done(const transport::stream::TicketWindow& window,
             Ticket ticket) const;  // but for this one
-  std::mutex& mutex() const { return connection_->mutex(); }
+  Mutex& mutex() const TUTTI_RETURNS_MUTEX(connection_->mutex()) { return connection_->mutex(); }
   bool is_joined() const { return lease_.wire != nullptr; }
-  bool has_current_wire() const { return lease_.wire == connection_->wire(); }
+  bool has_current_wire() const {
+    mutex().assert_held();
+    return lease_.wire == connection_->wire();
+  }
   template <class Work>
   void guarded(const Work& work) {
+    mutex().assert_held();
     if (!is_joined()) return work();
     connection_->guarded(*lease_.wire, work);
   }

@@ -11,7 +11,7 @@ Result<std::shared_ptr<UcxContext>> UcxContexts::context_for(const transport::Me
   if (!network.ok()) return network.status();
   const Result<const api::UcxFunctions*> functions = load_library();
   if (!functions.ok()) return functions.status();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::weak_ptr<UcxContext>& known = contexts_[member.key];
   std::shared_ptr<UcxContext> found = known.lock();
   if (found != nullptr && found->network().devices == network.value().devices) return found;

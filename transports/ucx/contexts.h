@@ -9,8 +9,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "src/base/mutex.h"
 #include "src/transport/endpoint.h"
 #include "src/transport/member.h"
 #include "transports/ucx/context.h"
@@ -27,8 +27,8 @@ class UcxContexts final : public transport::Endpoint::EndpointPart {
 
  private:
   const std::shared_ptr<Farewells> farewells_ = std::make_shared<Farewells>();
-  std::mutex mutex_;
-  std::map<transport::JobKey, std::weak_ptr<UcxContext>> contexts_;  // under mutex_
+  Mutex mutex_;
+  std::map<transport::JobKey, std::weak_ptr<UcxContext>> contexts_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::transports::ucx

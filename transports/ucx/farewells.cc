@@ -19,7 +19,7 @@ Farewells::~Farewells() {
 }
 
 void Farewells::add(std::unique_ptr<UcxWorker> worker, tcp::PeerSocket socket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   all_.push_back({std::move(worker), std::move(socket), monotonic_ns() + kPatienceNs});
 }
 
@@ -30,7 +30,7 @@ bool Farewells::is_over(WorkerFarewell& farewell) {
 }
 
 void Farewells::look() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(all_, is_over);
 }
 

@@ -10,9 +10,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "transports/tcp/peer_socket.h"
 #include "transports/ucx/worker.h"
 
@@ -37,8 +37,8 @@ class Farewells {
   };
   static bool is_over(WorkerFarewell& farewell);
 
-  std::mutex mutex_;
-  std::vector<WorkerFarewell> all_;  // under mutex_
+  Mutex mutex_;
+  std::vector<WorkerFarewell> all_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::transports::ucx

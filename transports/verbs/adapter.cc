@@ -126,7 +126,7 @@ void Adapter::read_events() {
     const bool other_port = of_port && event.element.port_num != port_.port;
     functions_->ibv_ack_async_event(&event);
     if (other_port) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (of_port) port_down_.store(type == api::kEventPortError, std::memory_order_release);
     if (type == api::kEventPortActive) trouble_.clear();
     if (type == api::kEventPortError || type == api::kEventGidChange ||
@@ -157,7 +157,7 @@ double Adapter::bytes_per_ns() const {
 }
 
 std::string Adapter::trouble() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return trouble_;
 }
 

@@ -11,9 +11,9 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "src/base/mutex.h"
 #include "src/base/rdma_settings.h"
 #include "src/base/status.h"
 #include "transports/verbs/card_port.h"
@@ -73,8 +73,8 @@ class Adapter {
   GidKind gid_kind_ = GidKind::kNone;
   std::atomic<bool> dead_{false};
   std::atomic<bool> port_down_{false};
-  mutable std::mutex mutex_;
-  std::string trouble_;  // under mutex_
+  mutable Mutex mutex_;
+  std::string trouble_ TUTTI_GUARDED_BY(mutex_);
 };
 
 class Domain {

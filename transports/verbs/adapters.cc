@@ -42,7 +42,7 @@ Result<std::shared_ptr<Domain>> Adapters::domain_of(const std::shared_ptr<Adapte
 
 // The first port decides what the card of this rank says, so the others have to fit it.
 Result<Domains> Adapters::domains_for(const transport::Member& member) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Result<std::vector<CardPort>> ports =
       choose_ports(list_ports(equipment_.cards_folder), member.rdma,
                    {member.rank, own_numa_node(), member.near_cards});
@@ -65,7 +65,7 @@ Result<Domains> Adapters::domains_for(const transport::Member& member) {
 void Adapters::serve() {
   std::vector<std::shared_ptr<Adapter>> open;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [port, weak] : adapters_) {
       if (std::shared_ptr<Adapter> adapter = weak.lock()) open.push_back(std::move(adapter));
     }

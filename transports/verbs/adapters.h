@@ -8,10 +8,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/base/poll_set.h"
 #include "src/transport/endpoint.h"
 #include "src/transport/member.h"
@@ -35,15 +35,17 @@ class Adapters final : public transport::Endpoint::EndpointPart {
  private:
   Adapters(Equipment equipment, std::unique_ptr<PollSet> set)
       : equipment_(std::move(equipment)), set_(std::move(set)) {}
-  Result<std::shared_ptr<Adapter>> adapter_of(const CardPort& port, const RdmaSettings& settings);
+  Result<std::shared_ptr<Adapter>> adapter_of(const CardPort& port, const RdmaSettings& settings)
+      TUTTI_REQUIRES(mutex_);
   Result<std::shared_ptr<Domain>> domain_of(const std::shared_ptr<Adapter>& adapter,
-                                            const transport::JobKey& key);
+                                            const transport::JobKey& key) TUTTI_REQUIRES(mutex_);
 
   const Equipment equipment_;
   const std::unique_ptr<PollSet> set_;
-  std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<Adapter>> adapters_;  // by port
-  std::map<std::pair<const Adapter*, transport::JobKey>, std::weak_ptr<Domain>> domains_;
+  Mutex mutex_;
+  std::map<std::string, std::weak_ptr<Adapter>> adapters_ TUTTI_GUARDED_BY(mutex_);  // by port
+  std::map<std::pair<const Adapter*, transport::JobKey>, std::weak_ptr<Domain>> domains_
+      TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::transports::verbs

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
+#include "src/base/mutex.h"
 #include "src/base/thread.h"
 #include "src/base/words.h"
 
@@ -24,10 +24,10 @@ struct Round {
   std::shared_ptr<LauncherExchange> exchange;
   std::string key;
   std::string put;  // rank 0
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable ended;
-  bool done = false;
-  Result<std::string> got = Status::internal_error("no answer");
+  bool done TUTTI_GUARDED_BY(mutex) = false;
+  Result<std::string> got TUTTI_GUARDED_BY(mutex) = Status::internal_error("no answer");
 };
 
 Result<std::string> run(Round& round) {
@@ -49,8 +49,11 @@ Result<std::string> run_caught(Round& round) {
 bool wait_for(Round& round, const WaitLimit& wait_limit) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   wait_limit.waits_for("the launcher's exchange has not ended: not every rank has called it");
-  std::unique_lock lock(round.mutex);
-  while (!round.ended.wait_for(lock, kLook, [&] { return round.done; })) {
+  MutexLock lock(round.mutex);
+  while (!round.ended.wait_for(lock, kLook, [&] {
+    round.mutex.assert_held();
+    return round.done;
+  })) {
     wait_limit.tell_if_due();
     if (wait_limit.over()) return false;
   }
@@ -60,7 +63,7 @@ bool wait_for(Round& round, const WaitLimit& wait_limit) {
 Result<std::string> share(const std::shared_ptr<Round>& round, const WaitLimit& wait_limit) {
   Result<std::thread> thread = start_thread("tutti-launch", [round] {
     Result<std::string> got = run_caught(*round);
-    const std::lock_guard lock(round->mutex);
+    const MutexLock lock(round->mutex);
     round->got = std::move(got);
     round->done = true;
     round->ended.notify_all();
@@ -73,6 +76,7 @@ Result<std::string> share(const std::shared_ptr<Round>& round, const WaitLimit& 
   });
   if (ended) {
     thread.value().join();
+    const MutexLock lock(round->mutex);
     return std::move(round->got);
   }
   thread.value().detach();

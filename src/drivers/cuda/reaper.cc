@@ -13,7 +13,7 @@ Reaper& Reaper::get() {
 }
 
 void Reaper::take(std::unique_ptr<Kept> kept) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!runs_) {
     Result<std::thread> thread = start_thread("tutti-reaper", [this] { loop(); });
     if (!thread.ok()) return (void)kept.release();
@@ -25,9 +25,12 @@ void Reaper::take(std::unique_ptr<Kept> kept) {
 }
 
 void Reaper::loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !taken_.empty(); });
+    changed_.wait(lock, [this] {
+      mutex_.assert_held();
+      return !taken_.empty();
+    });
     std::vector<std::unique_ptr<Kept>> over = std::exchange(taken_, {});
     lock.unlock();
     over.clear();

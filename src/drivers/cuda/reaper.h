@@ -8,8 +8,9 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "src/base/mutex.h"
 
 namespace tutti::drivers::cuda {
 
@@ -24,10 +25,10 @@ class Reaper {
  private:
   void loop();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<Kept>> taken_;  // under mutex_
-  bool runs_ = false;                         // under mutex_
+  std::vector<std::unique_ptr<Kept>> taken_ TUTTI_GUARDED_BY(mutex_);
+  bool runs_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti::drivers::cuda

@@ -1,11 +1,11 @@
 #include "src/engines/cuda/device.h"
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/device.h"
@@ -152,12 +152,12 @@ class CudaDevice final : public exec::Device {
   Result<exec::StreamPlace> place_of_device(int number) const override {
     using drivers::cuda::PrimaryContext;
     // tidy: allow mutable (a device is made usable once in a process, by whoever needs it first)
-    static std::mutex mutex;
+    static Mutex mutex;
     // tidy: allow mutable (never destroyed: the driver may go before)
     static auto* const contexts = new std::map<int, PrimaryContext>;
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     auto known = contexts->find(number);
     if (known == contexts->end()) {
       drivers::cuda::CUdevice device = 0;

@@ -63,7 +63,7 @@ HostStagingSlot* HostStagingPool::find(uint64_t bytes) {
 
 Result<HostStagingSlot*> HostStagingPool::take(uint64_t bytes) {
   const uint64_t room = std::bit_ceil(std::max(bytes + sizeof(HostStagingWords), kLeastSlotBytes));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HostStagingSlot* slot = find(room);
   if (slot == nullptr) {
     Result<drivers::cuda::PinnedMemory> memory = drivers::cuda::PinnedMemory::allocate(cuda_, room);
@@ -78,7 +78,7 @@ Result<HostStagingSlot*> HostStagingPool::take(uint64_t bytes) {
 }
 
 void HostStagingPool::give_back(HostStagingSlot* slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   slot->taken = false;
 }
 

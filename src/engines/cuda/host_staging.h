@@ -13,10 +13,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/drivers/cuda/memory.h"
 #include "src/drivers/cuda/stream.h"
 #include "src/exec/staging.h"
@@ -68,11 +68,11 @@ class HostStagingPool {
   void give_back(HostStagingSlot* slot);
 
  private:
-  HostStagingSlot* find(uint64_t bytes);
+  HostStagingSlot* find(uint64_t bytes) TUTTI_REQUIRES(mutex_);
 
   const drivers::cuda::Cuda& cuda_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<HostStagingSlot>> slots_;  // under mutex_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<HostStagingSlot>> slots_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// A slot of the pool as a call has it: host memory for its input and output, and the copies

@@ -23,7 +23,7 @@ CallComparison::CallComparison(ComparedRanks ranks)
 
 std::optional<CallDifference> CallComparison::announce(uint32_t signature,
                                                        const diagnosis::DescribedCall& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   has_calls_.store(true, std::memory_order_release);
   ++number_;
   const auto number = static_cast<uint32_t>(number_);
@@ -36,7 +36,7 @@ std::optional<CallDifference> CallComparison::announce(uint32_t signature,
 
 std::optional<CallDifference> CallComparison::announce(std::span<const exec::Transfer> transfers,
                                                        const exec::TransferBook::Manner& manner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   has_calls_.store(true, std::memory_order_release);
   auto found = book_.announce(transfers, manner);
   if (!found) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<CallDifference> CallComparison::announce(std::span<const exec::Tra
 
 std::optional<CallDifference> CallComparison::find_recent() const {
   constexpr uint64_t kMost = 64;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::optional<CallDifference> found = find_in_last(kMost)) return found;
   auto found = book_.find_recent();
   if (!found) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<CallDifference> CallComparison::find_recent() const {
 }
 
 bool CallComparison::awaits_peers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t rank = 0; number_ != 0 && rank < ranks_.words.size(); ++rank) {
     if (!has_made(rank, number_)) return true;
   }
@@ -92,7 +92,7 @@ CallDifference CallComparison::describe(uint32_t number, size_t peer) const {
 }
 
 uint64_t CallComparison::number() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return number_;
 }
 
@@ -107,7 +107,7 @@ bool CallComparison::has_made(size_t rank, uint64_t number) const {
 std::optional<int> CallComparison::find_late(uint64_t number,
                                              std::span<const exec::Transfer> transfers) const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const std::optional<int> late = book_.find_late(transfers)) return late;
   }
   for (size_t rank = 0; number != 0 && rank < ranks_.words.size(); ++rank) {

@@ -11,12 +11,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/diagnosis/described_call.h"
 #include "src/exec/transfer_book.h"
@@ -75,7 +75,7 @@ class CallComparison {
   std::optional<int> find_late(uint64_t number, std::span<const exec::Transfer> transfers) const;
 
  private:
-  std::optional<CallDifference> find_in_last(uint64_t most) const;  // under mutex_
+  std::optional<CallDifference> find_in_last(uint64_t most) const TUTTI_REQUIRES(mutex_);
   std::optional<CallDifference> find(uint32_t number) const;
   CallDifference describe(uint32_t number, size_t peer) const;
   std::atomic<uint64_t>& recent(size_t rank, uint32_t number) const {
@@ -84,10 +84,10 @@ class CallComparison {
 
   const ComparedRanks ranks_;
   const size_t rank_;
-  mutable std::mutex mutex_;
-  uint64_t number_ = 0;      // under mutex_
-  diagnosis::CallLog log_;   // under mutex_
-  exec::TransferBook book_;  // under mutex_
+  mutable Mutex mutex_;
+  uint64_t number_ TUTTI_GUARDED_BY(mutex_) = 0;
+  diagnosis::CallLog log_ TUTTI_GUARDED_BY(mutex_);
+  exec::TransferBook book_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<bool> has_calls_{false};
 };
 

@@ -34,7 +34,7 @@ CapturedRuns::CapturedRuns(RunsOfRank parts)
 void CapturedRuns::begin(const CapturedCall& call) {
   PendingCall run;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     page().over.value.store(0, std::memory_order_relaxed);
     run.call.place = ++place_;
   }
@@ -60,7 +60,7 @@ std::optional<CallDifference> CapturedRuns::announce(const CapturedCall& call) {
 }
 
 uint64_t CapturedRuns::finished() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return page().over.value.load(std::memory_order_acquire) == 1 ? place_ : place_ - 1;
 }
 

@@ -13,11 +13,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/engines/streams/call_comparison.h"
 #include "src/engines/streams/captured_memory.h"
 #include "src/engines/streams/stream_watch.h"
@@ -74,8 +74,8 @@ class CapturedRuns final : public Watched, private StreamWords {
   const std::function<std::string(int)> name_of_;
   CallComparison comparison_;
   StreamWatch watch_;
-  mutable std::mutex mutex_;
-  uint64_t place_ = 0;  // under mutex_: of the last run
+  mutable Mutex mutex_;
+  uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last run
 };
 
 }  // namespace tutti::engines::streams

@@ -30,6 +30,7 @@
 // Threads: no state. Errors: none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -102,7 +102,7 @@ Status EagerCalls::announce(const exec::StreamedTransfers& call) {
 Status EagerCalls::declare(uint32_t signature, const diagnosis::DescribedCall& described) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     awaits_peers_ = true;
   }
   Status status = announce(signature, described);
@@ -114,7 +114,7 @@ Status EagerCalls::declare(std::span<const exec::Transfer> transfers) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   std::optional<CallDifference> found = comparison_.announce(transfers, {.by_host = true});
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     declared_.assign(transfers.begin(), transfers.end());
     awaits_peers_ = true;
   }
@@ -132,7 +132,7 @@ void EagerCalls::keep(PendingCall call) {
 // Peers that call something else have failed by then, or will; this rank finds it as well.
 bool EagerCalls::awaits_peers() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!awaits_peers_ || !options_.failure().ok()) return false;
     awaits_peers_ = comparison_.find_late(comparison_.number(), declared_).has_value();
     if (awaits_peers_) return true;

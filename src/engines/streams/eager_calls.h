@@ -12,12 +12,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/engines/streams/call_comparison.h"
 #include "src/engines/streams/fused_words.h"
 #include "src/engines/streams/stream_watch.h"
@@ -95,10 +95,10 @@ class EagerCalls final : public Watched, private StreamWords {
   std::atomic<bool> patrols_{false};
   StreamWatch watch_;
   std::atomic<uint64_t> highest_{0};  // value of a counter that any stream waits for
-  std::mutex mutex_;
-  // Of what was declared, while some peer may call something else; under mutex_.
-  bool awaits_peers_ = false;
-  std::vector<exec::Transfer> declared_;
+  Mutex mutex_;
+  // Of what was declared, while some peer may call something else.
+  bool awaits_peers_ TUTTI_GUARDED_BY(mutex_) = false;
+  std::vector<exec::Transfer> declared_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::engines::streams

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/mutex.h"
 #include "src/engines/streams/watchdog.h"
 
 namespace tutti::engines::streams {
@@ -16,13 +17,13 @@ StreamWatch::StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner
       owner_(std::move(owner)) {}
 
 uint64_t StreamWatch::next_place() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ++place_;
 }
 
 void StreamWatch::keep(PendingCall call) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call.call.ticket = reporter_.queue(call.call.label);
     calls_.push_back(std::move(call));
   }
@@ -30,23 +31,23 @@ void StreamWatch::keep(PendingCall call) {
 }
 
 std::optional<int> StreamWatch::find_late() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return calls_.empty() ? std::nullopt : words_.find_late(calls_.front());
 }
 
 void StreamWatch::abandon() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   owner_.reset();
   reporter_.mute();
 }
 
 void StreamWatch::while_alive(const std::function<void(const WatchOwner&)>& act) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_alive()) act(*owner_);
 }
 
 void StreamWatch::leak() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   (void)new std::deque<PendingCall>(std::move(calls_));
   calls_.clear();
 }
@@ -113,7 +114,7 @@ bool StreamWatch::look() {
   std::optional<WatchOwner> owner;
   bool has_calls = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!released_ && is_alive()) check_peers();
     finished = take_finished();
     has_calls = !calls_.empty();

@@ -15,12 +15,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/diagnosis/loss.h"
 #include "src/engines/streams/call_comparison.h"
@@ -95,23 +95,23 @@ class StreamWatch {
   void leak();
 
  private:
-  // All under mutex_.
-  bool is_alive() const { return owner_ && owner_->failure().ok(); }
-  std::string where() const;
-  void check_peers();
-  std::optional<CallDifference> find_difference(const diagnosis::Loss& loss) const;
-  void check_deadline();
-  std::vector<PendingCall> take_finished();
+  bool is_alive() const TUTTI_REQUIRES(mutex_) { return owner_ && owner_->failure().ok(); }
+  std::string where() const TUTTI_REQUIRES(mutex_);
+  void check_peers() TUTTI_REQUIRES(mutex_);
+  std::optional<CallDifference> find_difference(const diagnosis::Loss& loss) const
+      TUTTI_REQUIRES(mutex_);
+  void check_deadline() TUTTI_REQUIRES(mutex_);
+  std::vector<PendingCall> take_finished() TUTTI_REQUIRES(mutex_);
 
   StreamWords& words_;
   const int rank_;
   const std::function<std::string(int)> name_of_;
-  std::mutex mutex_;
-  CallReporter reporter_;            // under mutex_
-  std::optional<WatchOwner> owner_;  // under mutex_; none: it is gone
-  std::deque<PendingCall> calls_;    // under mutex_
-  uint64_t place_ = 0;               // under mutex_: of the last call
-  bool released_ = false;            // under mutex_
+  Mutex mutex_;
+  CallReporter reporter_ TUTTI_GUARDED_BY(mutex_);
+  std::optional<WatchOwner> owner_ TUTTI_GUARDED_BY(mutex_);  // none: it is gone
+  std::deque<PendingCall> calls_ TUTTI_GUARDED_BY(mutex_);
+  uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last call
+  bool released_ TUTTI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti::engines::streams

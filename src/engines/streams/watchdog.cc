@@ -28,7 +28,7 @@ Watchdog& Watchdog::get() {
 }
 
 Status Watchdog::watch(Watched& one) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!runs_) {
     Result<std::thread> thread = start_thread("tutti-devices", [this] { loop(); });
     if (!thread.ok()) return thread.status();
@@ -40,26 +40,30 @@ Status Watchdog::watch(Watched& one) {
 }
 
 void Watchdog::forget(Watched& one) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase(watched_, &one);
   if (std::this_thread::get_id() == thread_) return;
-  changed_.wait(lock, [&] { return looked_at_ != &one; });
+  changed_.wait(lock, [&] {
+    mutex_.assert_held();
+    return looked_at_ != &one;
+  });
 }
 
 void Watchdog::wake() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(awake_, true)) return;
   changed_.notify_all();
 }
 
 // Without the lock: who is told that a call is over may make the next one.
-bool Watchdog::look_at_all(std::unique_lock<std::mutex>& lock) {
+bool Watchdog::look_at_all() {
   bool pending = false;
   for (size_t i = 0; i < watched_.size(); ++i) {
-    looked_at_ = watched_[i];
-    lock.unlock();
-    const bool has_calls = looked_at_->look();
-    lock.lock();
+    Watched* const looked_at = watched_[i];
+    looked_at_ = looked_at;
+    mutex_.unlock();
+    const bool has_calls = looked_at->look();
+    mutex_.lock();
     looked_at_ = nullptr;
     pending = pending || has_calls;
     changed_.notify_all();
@@ -76,16 +80,20 @@ bool Watchdog::patrols() const {
 void Watchdog::loop() {
   constexpr auto kNap = std::chrono::milliseconds(1);
   constexpr auto kPatrol = std::chrono::milliseconds(50);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   thread_ = std::this_thread::get_id();
   for (;;) {
+    const auto is_awake = [this] {
+      mutex_.assert_held();
+      return awake_;
+    };
     if (patrols()) {
-      changed_.wait_for(lock, kPatrol, [this] { return awake_; });
+      changed_.wait_for(lock, kPatrol, is_awake);
     } else {
-      changed_.wait(lock, [this] { return awake_; });
+      changed_.wait(lock, is_awake);
     }
     awake_ = false;
-    if (!look_at_all(lock)) continue;
+    if (!look_at_all()) continue;
     awake_ = true;
     changed_.wait_for(lock, kNap, [] { return false; });
   }

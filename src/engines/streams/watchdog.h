@@ -7,10 +7,10 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 
 namespace tutti::engines::streams {
@@ -38,16 +38,16 @@ class Watchdog {
 
  private:
   void loop();
-  bool look_at_all(std::unique_lock<std::mutex>& lock);
-  bool patrols() const;
+  bool look_at_all() TUTTI_REQUIRES(mutex_);
+  bool patrols() const TUTTI_REQUIRES(mutex_);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Watched*> watched_;  // under mutex_
-  Watched* looked_at_ = nullptr;   // under mutex_
-  std::thread::id thread_;         // under mutex_
-  bool awake_ = false;             // under mutex_
-  bool runs_ = false;              // under mutex_: the thread
+  std::vector<Watched*> watched_ TUTTI_GUARDED_BY(mutex_);
+  Watched* looked_at_ TUTTI_GUARDED_BY(mutex_) = nullptr;
+  std::thread::id thread_ TUTTI_GUARDED_BY(mutex_);
+  bool awake_ TUTTI_GUARDED_BY(mutex_) = false;
+  bool runs_ TUTTI_GUARDED_BY(mutex_) = false;  // the thread
 };
 
 }  // namespace tutti::engines::streams

@@ -37,7 +37,7 @@ Status MessageLink::status() const {
 
 Stream::Ticket MessageLink::send(ChannelId channel, uint32_t signature,
                                  std::span<const ConstBuffer> pieces) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Ticket ticket = exchange_.send(channel, signature, pieces);
   after_call();
   return ticket;
@@ -45,26 +45,26 @@ Stream::Ticket MessageLink::send(ChannelId channel, uint32_t signature,
 
 Stream::Ticket MessageLink::receive(ChannelId channel, uint32_t signature,
                                     std::span<const Buffer> pieces) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Ticket ticket = exchange_.receive(channel, signature, pieces);
   after_call();
   return ticket;
 }
 
 void MessageLink::tell(ChannelId channel, const Note& note) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
   after_call();
 }
 
 uint64_t MessageLink::heard(ChannelId channel, Note& note) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return exchange_.heard(channel, note);
 }
 
 void MessageLink::on_note(std::function<void(ChannelId)> hook) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange_.on_note(std::move(hook));
 }
 
@@ -73,7 +73,7 @@ bool MessageLink::done(const TicketWindow& window, Ticket ticket) const {
   if (state != TicketWindow::TicketState::kAskUnderLock) {
     return state == TicketWindow::TicketState::kDone;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return window.done_under_lock(ticket);
 }
 
@@ -91,6 +91,7 @@ void MessageLink::after_call() {
   if (failed_.load(std::memory_order_relaxed) || leaving_) return;
   if (exchange_.faulty()) return note_fault();
   move([this] {
+    mutex_.assert_held();
     send_some();
     if (held_) poll_pipe();  // there may never be room: the peer may be gone
   });
@@ -98,10 +99,12 @@ void MessageLink::after_call() {
 }
 
 bool MessageLink::progress() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || failed_.load(std::memory_order_relaxed)) return false;
+  if (!mutex_.try_lock()) return false;
+  const MutexLock lock(mutex_, std::adopt_lock);
+  if (failed_.load(std::memory_order_relaxed)) return false;
   bool moved = false;
   move([&] {
+    mutex_.assert_held();
     moved = send_some();
     moved = poll_pipe() || moved;
     // The input may have been the credit for something large.
@@ -144,38 +147,43 @@ bool MessageLink::poll_pipe() {
 }
 
 void MessageLink::came(std::span<const std::byte> header, std::span<const std::byte> payload) {
+  mutex_.assert_held();  // the pipe reports from within poll_pipe()
   ++reported_;
   if (!leaving_) exchange_.take(header, payload);
 }
 
 void MessageLink::carried(uint64_t name) {
+  mutex_.assert_held();  // the pipe reports from within poll_pipe()
   ++reported_;
   exchange_.carried(name);
 }
 
 void MessageLink::written(uint64_t name, uint32_t segments) {
+  mutex_.assert_held();  // the pipe reports from within poll_pipe()
   ++reported_;
   exchange_.written(name, segments);
 }
 
 void MessageLink::arrived(uint32_t number, uint32_t segments) {
+  mutex_.assert_held();  // the pipe reports from within poll_pipe()
   ++reported_;
   if (!leaving_) exchange_.arrived(number, segments);
 }
 
 Status MessageLink::epoch_status(EpochId epoch) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return exchange_.epoch_status(epoch);
 }
 
 void MessageLink::prioritize(EpochId epoch, Priority priority) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange_.prioritize(epoch, priority);
 }
 
 void MessageLink::end_epoch(EpochId epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   move([&] {
+    mutex_.assert_held();
     if (held_) held_ = exchange_.keep(*held_);
     exchange_.end_epoch(epoch);
     if (held_write_ && epoch.has(held_write_->write.channel)) {
@@ -187,29 +195,30 @@ void MessageLink::end_epoch(EpochId epoch) {
 }
 
 bool MessageLink::has_let_go(EpochId epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return ended_ || exchange_.has_let_go(epoch);
 }
 
 // ---- one-sided ----------------------------------------------------------------------------------
 
 void MessageLink::expose(ChannelId id, const Region& region) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange_.expose(id, region);
   after_call();
 }
 
 bool MessageLink::withdraw(ChannelId id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const bool done = exchange_.withdraw(id);
   after_call();
   return done || ended_;
 }
 
 bool MessageLink::cut_off(ChannelId id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bool done = false;
   move([&] {
+    mutex_.assert_held();
     if (held_) held_ = exchange_.keep(*held_);
     done = exchange_.cut_off(id);
   });
@@ -219,26 +228,26 @@ bool MessageLink::cut_off(ChannelId id) {
 
 Stream::Ticket MessageLink::put(ChannelId region, uint64_t offset, ConstBuffer source,
                                 uint32_t signal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Ticket ticket = exchange_.put(region, offset, source, signal);
   after_call();
   return ticket;
 }
 
 Stream::Ticket MessageLink::get(ChannelId region, uint64_t offset, Buffer target) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Ticket ticket = exchange_.get(region, offset, target);
   after_call();
   return ticket;
 }
 
 bool MessageLink::refused(ChannelId region) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return exchange_.refused(region);
 }
 
 void MessageLink::on_answers(std::function<void()> wake) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_ = std::move(wake);
 }
 
@@ -247,6 +256,7 @@ void MessageLink::on_answers(std::function<void()> wake) {
 void MessageLink::note_fault() {
   fail(exchange_.fault_status());
   move([this] {
+    mutex_.assert_held();
     leave();
     send_some();
   });  // so that the peer can say why, too
@@ -254,9 +264,14 @@ void MessageLink::note_fault() {
 }
 
 bool MessageLink::hang_up() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(leaving_, true)) leave();
-  if (!ended_) move([this] { send_some(); });
+  if (!ended_) {
+    move([this] {
+      mutex_.assert_held();
+      send_some();
+    });
+  }
   if (!has_said_all() && !ended_) return false;
   if (!std::exchange(ended_, true)) pipe_->end();
   return true;
@@ -271,7 +286,7 @@ void MessageLink::leave() {
 }
 
 void MessageLink::sever(const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fail(Status::remote_error("rank " + std::to_string(rank_) + " ended its connection to rank " +
                             std::to_string(peer_) + " at " + where_ + ": " + why));
   if (!std::exchange(ended_, true)) pipe_->end();
@@ -279,11 +294,11 @@ void MessageLink::sever(const std::string& why) {
 
 bool MessageLink::linger() {
   if (!hang_up() && !failed_.load(std::memory_order_relaxed)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
     return monotonic_ns() < linger_until_ns_;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
   move([this] { (void)pipe_->poll(*this); });  // the peer may wait for room
   return !pipe_->has_delivered() && monotonic_ns() < linger_until_ns_;

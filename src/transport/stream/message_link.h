@@ -13,11 +13,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/transport/stream/message_pipe.h"
 #include "src/transport/transport.h"
@@ -114,18 +114,17 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
   void written(uint64_t name, uint32_t segments) override;
   void arrived(uint32_t number, uint32_t segments) override;
 
-  // All below need mutex_.
-  bool done(const TicketWindow& window, Ticket ticket) const;  // but for this one
+  bool done(const TicketWindow& window, Ticket ticket) const;
   template <class Work>
-  void move(const Work& work);
-  void after_call();
-  bool send_some();
-  bool poll_pipe();
-  void leave();
-  bool has_said_all() const { return !held_ && exchange_.idle(); }
-  void note_fault();
-  void fail(Status status);
-  void fail_lost(const Status& why);
+  void move(const Work& work) TUTTI_REQUIRES(mutex_);
+  void after_call() TUTTI_REQUIRES(mutex_);
+  bool send_some() TUTTI_REQUIRES(mutex_);
+  bool poll_pipe() TUTTI_REQUIRES(mutex_);
+  void leave() TUTTI_REQUIRES(mutex_);
+  bool has_said_all() const TUTTI_REQUIRES(mutex_) { return !held_ && exchange_.idle(); }
+  void note_fault() TUTTI_REQUIRES(mutex_);
+  void fail(Status status) TUTTI_REQUIRES(mutex_);
+  void fail_lost(const Status& why) TUTTI_REQUIRES(mutex_);
 
   const int rank_;
   const int peer_;
@@ -133,14 +132,15 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
   const std::unique_ptr<MessagePipe> pipe_;
   Capabilities capabilities_;
 
-  mutable std::mutex mutex_;
-  MessageExchange exchange_;
-  std::optional<CarriedFrame> held_;        // that the pipe had no room for
-  std::optional<CarriedWrite> held_write_;  // likewise
-  uint64_t reported_ = 0;                   // by the pipe
-  uint64_t linger_until_ns_ = 0;            // from the first linger() on
-  bool leaving_ = false;
-  bool ended_ = false;  // the pipe
+  mutable Mutex mutex_;
+  MessageExchange exchange_
+      TUTTI_GUARDED_BY(mutex_);  // but for what its ticket windows say to anybody
+  std::optional<CarriedFrame> held_ TUTTI_GUARDED_BY(mutex_);  // that the pipe had no room for
+  std::optional<CarriedWrite> held_write_ TUTTI_GUARDED_BY(mutex_);  // likewise
+  uint64_t reported_ TUTTI_GUARDED_BY(mutex_) = 0;                   // by the pipe
+  uint64_t linger_until_ns_ TUTTI_GUARDED_BY(mutex_) = 0;            // from the first linger() on
+  bool leaving_ TUTTI_GUARDED_BY(mutex_) = false;
+  bool ended_ TUTTI_GUARDED_BY(mutex_) = false;  // the pipe
   std::atomic<bool> failed_{false};
   std::atomic<bool> output_pending_{false};
   std::atomic<uint64_t> moves_{0};  // written under mutex_
