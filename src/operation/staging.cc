@@ -89,10 +89,10 @@ Status stage_each(Operation& operation, std::span<const CallStream> streams,
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!stream.is_of_device() || known) continue;
     handles.push_back(stream.handle);
-    const auto staging = operation.cross(stream.place, arrived);
-    if (!staging.ok()) return staging.status();
-    if (staging.value() != nullptr) {
-      take(staging.value());
+    const auto buffer = operation.cross(stream.place, arrived);
+    if (!buffer.ok()) return buffer.status();
+    if (buffer.value() != nullptr) {
+      take(buffer.value());
       continue;
     }
     const Result<Load> load = load_of(operation, streams, stream);
