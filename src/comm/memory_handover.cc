@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/mutex.h"
@@ -149,16 +150,21 @@ Result<uint32_t> MemoryTable::take_registrations(MemoryTable& before,
                                                  const std::set<uint64_t>& of_all,
                                                  const GatherTexts& gather) {
   std::map<uint32_t, RegisteredPart> kept;
+  std::vector<uint32_t> unused;
   {
     const MutexLock lock(before.mutex_);
-    unused_ = before.unused_;
+    unused = before.unused_;
     for (const RegisteredPart& old : before.registered_) {
       if (of_all.count(old.number) == 0) {
-        unused_.push_back(old.number);
+        unused.push_back(old.number);
       } else {
         kept.emplace(old.number, old);
       }
     }
+  }
+  {
+    const MutexLock lock(mutex_);
+    unused_ = std::move(unused);
   }
   for (const auto& [number, old] : kept) {
     if (Status status = take_registration(old, gather); !status.ok()) return status;

@@ -133,8 +133,8 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
   Capabilities capabilities_;
 
   mutable Mutex mutex_;
-  MessageExchange exchange_
-      TUTTI_GUARDED_BY(mutex_);  // but for what its ticket windows say to anybody
+  // Only with the mutex held, but for its ticket windows, which anybody may ask.
+  MessageExchange exchange_;
   std::optional<CarriedFrame> held_ TUTTI_GUARDED_BY(mutex_);  // that the pipe had no room for
   std::optional<CarriedWrite> held_write_ TUTTI_GUARDED_BY(mutex_);  // likewise
   uint64_t reported_ TUTTI_GUARDED_BY(mutex_) = 0;                   // by the pipe
