@@ -1,31 +1,10 @@
 #include "src/engines/cuda/captured_host_staging.h"
 
-#include <atomic>
-
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/captured_run.h"
 
 namespace tutti::engines::cuda {
-
-/// One run of the call. It lets the stream go on once, whoever asks.
-class CapturedHostStaging::Run final : public exec::Fence {
- public:
-  explicit Run(std::shared_ptr<CapturedHostStaging> of) : of_(std::move(of)) {}
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-  ~Run() override { release(); }
-
-  bool is_open() const override { return true; }
-  void release() override {
-    if (!released_.exchange(true)) of_->skip();
-  }
-  // The next run's input comes behind it in the stream.
-  bool is_over() const override { return true; }
-
- private:
-  const std::shared_ptr<CapturedHostStaging> of_;
-  std::atomic<bool> released_{false};
-};
 
 CapturedHostStaging::CapturedHostStaging(std::unique_ptr<HostStagingCopies> copies,
                                          StreamInContext where, std::function<void()> arrived)
@@ -34,7 +13,7 @@ CapturedHostStaging::CapturedHostStaging(std::unique_ptr<HostStagingCopies> copi
 }
 
 std::shared_ptr<exec::Fence> CapturedHostStaging::fence() {
-  return std::make_shared<Run>(shared_from_this());
+  return std::make_shared<CapturedRun<CapturedHostStaging>>(shared_from_this());
 }
 
 Status CapturedHostStaging::enter() {

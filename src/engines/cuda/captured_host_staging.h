@@ -35,8 +35,6 @@ class CapturedHostStaging final : public exec::HostStaging,
   Status leave() override;
 
  private:
-  class Run;
-
   const std::unique_ptr<HostStagingCopies> copies_;
   const StreamInContext where_;
   const std::function<void()> arrived_;

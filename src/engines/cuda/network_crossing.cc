@@ -5,6 +5,7 @@
 
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/captured_run.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -76,27 +77,8 @@ Status CudaNetworkCrossing::leave() {
   return status;
 }
 
-/// One run of the call. It lets the stream go on once, whoever asks.
-class CapturedNetworkCrossing::Run final : public exec::Fence {
- public:
-  explicit Run(std::shared_ptr<CapturedNetworkCrossing> of) : of_(std::move(of)) {}
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-  ~Run() override { release(); }
-
-  bool is_open() const override { return true; }
-  void release() override {
-    if (!released_.exchange(true)) of_->skip();
-  }
-  bool is_over() const override { return true; }
-
- private:
-  const std::shared_ptr<CapturedNetworkCrossing> of_;
-  std::atomic<bool> released_{false};
-};
-
 std::shared_ptr<exec::Fence> CapturedNetworkCrossing::fence() {
-  return std::make_shared<Run>(shared_from_this());
+  return std::make_shared<CapturedRun<CapturedNetworkCrossing>>(shared_from_this());
 }
 
 // The next run sets the bounce buffer's words to 0 behind `done`.

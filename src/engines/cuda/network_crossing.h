@@ -106,7 +106,6 @@ class CapturedNetworkCrossing final : public exec::NetworkCrossing,
   Status leave() override;
 
  private:
-  class Run;
   void begin_run();
 
   const std::unique_ptr<BounceSlot> slot_;
