@@ -53,9 +53,6 @@ uint32_t signature_with(uint32_t signature, EngineWish engine) {
   return signature ^ static_cast<uint32_t>(engine) * kSpread;
 }
 
-/// In the signatures of calls that one kernel runs.
-constexpr uint32_t kFusedMark = 0x5bd1e994u;  // even, as above
-
 /// Of a call whose ranks know no more of it in common.
 uint32_t signature_of(const diagnosis::DescribedCall& call) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
@@ -103,6 +100,11 @@ std::string not_by_streams(const Status& why, EngineWish asked) {
                                 ? "by the host, since "
                                 : "refused, since the options ask for another engine, but ";
   return "on device memory: " + begin + std::string(why.message());
+}
+
+/// A plan that streams are put through.
+WholeCall whole_of(const Prepared& ready) {
+  return {&ready.plan, ready.signature, ready.described, ready.label};
 }
 
 void read_registered(exec::StreamedCall& call, const RegisteredCall& direct) {
@@ -205,7 +207,7 @@ void DeviceCalls::plan_with(Planner& planner) {
   PlanEngine engine = engine_of(planner.planning());
   frame_bytes_ = engine.tuning.frame_bytes;
   plans_ = &planner.add(std::move(engine));
-  kernels_ = std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get());
+  whole_.push_back(std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get()));
 }
 
 PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
@@ -252,15 +254,18 @@ Status DeviceCalls::objection_to_network(const Request& request, EngineWish engi
   return {};
 }
 
-Status DeviceCalls::objection_to_kernel(const Request& request, EngineWish engine) const {
-  if (is_networked()) return Status::unsupported(kApart);
-  return kernels_->unsupported_reason(request, engine);
+WholeCalls* DeviceCalls::find_whole(const Request& request, EngineWish engine) const {
+  if (is_networked()) return nullptr;
+  const auto found = std::find_if(whole_.begin(), whole_.end(), [&](const auto& one) {
+    return one->objection(request, engine).ok();
+  });
+  return found == whole_.end() ? nullptr : found->get();
 }
 
 Status DeviceCalls::objection_to_kind(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
-  if (objection_to_kernel(request, engine).ok()) return {};
+  if (find_whole(request, engine) != nullptr) return {};
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
   if (has_private_counts(request) && !is_networked()) return unsupported_transfers(engine);
   const bool folds = schedule::reduces(request.collective);
@@ -304,19 +309,21 @@ Result<RegisteredCall> DeviceCalls::find_registered(const Request& request, bool
 
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
-  const EngineWish engine = plans_->options_of(request.extras).engine;
-  const bool fused = objection_to_kernel(request, wish_for(engine)).ok();
-  const Result<RegisteredCall> direct =
-      fused ? Result<RegisteredCall>(Status::unsupported("one kernel"))
-            : find_registered(request, in_place, where.capture != 0);
+  const EngineWish asked = plans_->options_of(request.extras).engine;
+  if (WholeCalls* const whole = find_whole(request, wish_for(asked)); whole != nullptr) {
+    const Result<WholeCall> taken = whole->take(request, in_place);
+    if (!taken.ok()) return taken.status();
+    exec::StreamedCall streamed = streamed_call(request, taken.value());
+    streamed.engine = whole->engine();
+    streamed.where = where;
+    return streamed;
+  }
+  const Result<RegisteredCall> direct = find_registered(request, in_place, where.capture != 0);
   const Result<const Prepared*> prepared =
-      fused         ? kernels_->prepare(request, in_place)
-      : direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
-                    : prepare(request, in_place, {});
+      direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
+                  : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
-  exec::StreamedCall streamed = streamed_call(request, *prepared.value());
-  streamed.fused = fused;
-  if (fused) streamed.call.signature ^= kFusedMark;
+  exec::StreamedCall streamed = streamed_call(request, whole_of(*prepared.value()));
   streamed.where = where;
   if (direct.ok()) {
     read_registered(streamed, direct.value());
@@ -325,10 +332,11 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
   return streamed;
 }
 
-exec::StreamedCall DeviceCalls::streamed_call(const Request& request, const Prepared& ready) const {
+exec::StreamedCall DeviceCalls::streamed_call(const Request& request,
+                                              const WholeCall& ready) const {
   const EngineWish engine = plans_->options_of(request.extras).engine;
   exec::StreamedCall streamed;
-  streamed.plan = &ready.plan;
+  streamed.plan = ready.plan;
   streamed.call.send = request.send;
   streamed.call.recv = request.recv;
   streamed.call.signature = signature_with(ready.signature, engine);
@@ -348,7 +356,7 @@ Result<NetworkedCall> DeviceCalls::networked_call_of(const Request& request, boo
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
   NetworkedCall call;
-  call.streamed = streamed_call(request, ready);
+  call.streamed = streamed_call(request, whole_of(ready));
   call.streamed.where = where;
   call.plan = std::make_shared<const exec::NetworkPlan>(plan::renumber(ready.plan, numbers_));
   call.host = call.streamed.call;
@@ -436,28 +444,22 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   if (const Status why = unsupported_reason(request, engine); !why.ok())
     return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_transfers(transfers_of(request));
-  const Status unfused = objection_to_kernel(request, engine);
-  if (unfused.ok()) return explain_kernel(request, in_place);
+  if (WholeCalls* const whole = find_whole(request, engine); whole != nullptr) {
+    return "on device memory: " + whole->explain(request, in_place);
+  }
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
   const bool scales = is_scaled(request);
-  return "on device memory: by copy engines, staged, " +
-         text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
-         "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings() +
-         "; by no kernel that waits, since " + std::string(unfused.message());
-}
-
-std::string DeviceCalls::explain_kernel(const Request& request, bool in_place) {
-  const Result<const Prepared*> prepared = kernels_->prepare(request, in_place);
-  if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
-  const plan::Plan& plan = prepared.value()->plan;
-  const exec::DeviceCounts counts = rank_->count_fused(plan);
-  return "on device memory: by one kernel that waits, " + plan.algorithm + ", " +
-         number_of(counts.kernels, "kernel") + " of " +
-         number_of(counts.most_ctas, "thread block") + " (" + std::to_string(counts.pushed_bytes) +
-         " bytes pushed to peers, " + std::to_string(counts.folded_bytes) +
-         " bytes folded); in graphs the same, one node";
+  std::string text = "on device memory: by copy engines, staged, " +
+                     text_of(plan, rank_->count(plan, scales, 0, false)) +
+                     explain_direct(request, in_place) + "; in graphs staged, " +
+                     text_of(rank_->count(plan, scales, 0, true)) + rings();
+  for (const auto& one : whole_) {
+    const std::string why = one->explain(one->objection(request, engine));
+    if (!why.empty()) text += "; " + why;
+  }
+  return text;
 }
 
 std::string DeviceCalls::explain_network(const Request& request, bool in_place) {

@@ -128,28 +128,28 @@ class DeviceCalls {
   EngineWish wish_for(EngineWish asked) const { return asked == EngineWish::kAuto ? wish_ : asked; }
   PlanEngine engine_of(const PlannerOptions& planning);
   Status objection_to_kind(const Request& request, EngineWish engine) const;
-  Status objection_to_kernel(const Request& request, EngineWish engine) const;
+  /// The engine that runs the request as a whole; null: streams do.
+  WholeCalls* find_whole(const Request& request, EngineWish engine) const;
   bool is_networked() const { return !numbers_.empty(); }
-  exec::StreamedCall streamed_call(const Request& request, const Prepared& ready) const;
+  exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
   std::string explain_network(const Request& request, bool in_place);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<RegisteredCall> find_registered(const Request& request, bool in_place,
                                          bool is_captured) const;
-  std::string explain_kernel(const Request& request, bool in_place);
   std::string explain_direct(const Request& request, bool in_place);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
   std::string rings() const;
 
   Status refusal_;
-  std::vector<uint32_t> numbers_;                // DeviceSurroundings::numbers
-  Status folds_;                                 // of all ranks
-  std::unique_ptr<CallRecorder> calls_;          // outlives the rank
-  std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
-  std::vector<schedule::Algorithm> algorithms_;  // of which the plans have a view
-  EnginePlans* plans_ = nullptr;                 // the planner's; null: refused
-  std::unique_ptr<KernelCalls> kernels_;         // null: refused
-  const DevicePlaces* places_ = nullptr;         // null: refused
+  std::vector<uint32_t> numbers_;                   // DeviceSurroundings::numbers
+  Status folds_;                                    // of all ranks
+  std::unique_ptr<CallRecorder> calls_;             // outlives the rank
+  std::unique_ptr<exec::DeviceRank> rank_;          // null: refused
+  std::vector<schedule::Algorithm> algorithms_;     // of which the plans have a view
+  EnginePlans* plans_ = nullptr;                    // the planner's; null: refused
+  std::vector<std::unique_ptr<WholeCalls>> whole_;  // the first that does not object takes a call
+  const DevicePlaces* places_ = nullptr;            // null: refused
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
   EngineWish wish_ = EngineWish::kAuto;

@@ -27,6 +27,9 @@ exec::Call buffers_of(const schedule::Shape& shape, int rank, uint64_t part_byte
   return call;
 }
 
+/// In the signatures of calls that one kernel runs.
+constexpr uint32_t kFusedMark = 0x5bd1e994u;  // even: the lowest bit is set in every signature
+
 std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1e3 + 0.5)); }
 
 }  // namespace
@@ -72,24 +75,46 @@ KernelCalls::KernelCalls(const exec::DeviceRank& rank, Planner& planner, EngineP
   plans_ = &planner.add(std::move(engine));
 }
 
-Status KernelCalls::unsupported_reason(const Request& request, EngineWish engine) {
-  if (engine != EngineWish::kAuto && engine != EngineWish::kKernel) {
+Status KernelCalls::objection(const Request& request, EngineWish wish) {
+  if (wish != EngineWish::kAuto && wish != EngineWish::kKernel) {
     return Status::unsupported("the engine is another one");
   }
   if (!rank_.fuses().ok()) return rank_.fuses();
   if (request.counts != nullptr) return Status::unsupported("each rank has a count of its own");
   const bool deterministic = plans_->options_of(request.extras).deterministic;
   const Key key{request.collective, request.type, request.op,   request.count,
-                request.root,       engine,       deterministic};
+                request.root,       wish,         deterministic};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   constexpr size_t kMostKnown = 1 << 12;
   if (known_.size() >= kMostKnown) known_.clear();
-  return known_.emplace(key, decide(request, engine)).first->second;
+  return known_.emplace(key, decide(request, wish)).first->second;
+}
+
+Result<WholeCall> KernelCalls::take(const Request& request, bool in_place) {
+  const Result<const Prepared*> prepared = prepare(request, in_place);
+  if (!prepared.ok()) return prepared.status();
+  const Prepared& ready = *prepared.value();
+  return WholeCall{&ready.plan, ready.signature ^ kFusedMark, ready.described, ready.label};
+}
+
+std::string KernelCalls::explain(const Request& request, bool in_place) {
+  const Result<const Prepared*> prepared = prepare(request, in_place);
+  if (!prepared.ok()) return std::string(prepared.status().message());
+  const plan::Plan& plan = prepared.value()->plan;
+  const exec::DeviceCounts counts = rank_.count_fused(plan);
+  const auto number_of = [](uint64_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  return "by one kernel that waits, " + plan.algorithm + ", " +
+         number_of(counts.kernels, "kernel") + " of " +
+         number_of(counts.most_ctas, "thread block") + " (" + std::to_string(counts.pushed_bytes) +
+         " bytes pushed to peers, " + std::to_string(counts.folded_bytes) +
+         " bytes folded); in graphs the same, one node";
 }
 
 // By what is equal on all ranks: a plan of this rank's names algorithm and bytes of a place.
-Status KernelCalls::decide(const Request& request, EngineWish engine) {
+Status KernelCalls::decide(const Request& request, EngineWish wish) {
   const Result<const Prepared*> prepared = prepare(request, false);
   if (!prepared.ok()) return prepared.status();
   const plan::Plan& plan = prepared.value()->plan;
@@ -112,7 +137,7 @@ Status KernelCalls::decide(const Request& request, EngineWish engine) {
   if (plan.scratch_bytes > rank_.ring_shape().scratch_bytes) {
     return Status::unsupported("it needs more scratch memory than there is");
   }
-  return engine == EngineWish::kKernel ? Status() : compare_prices(request);
+  return wish == EngineWish::kKernel ? Status() : compare_prices(request);
 }
 
 // No stream runs a barrier.

@@ -4,8 +4,8 @@
 // the call, the model and what all ranks' plans need. Whether an algorithm is one kernel is asked
 // of the plans of all ranks, in place and not, when it is first chosen.
 //
-// Threads: one at a time. Errors: none but the planner's; an unsupported_reason says why another
-// engine runs the call.
+// Threads: one at a time. Errors: none but the planner's; an objection says why another engine runs
+// the call.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
+#include "src/comm/whole_calls.h"
 #include "src/exec/stream_rank.h"
 #include "src/select/device_way.h"
 
@@ -27,7 +28,7 @@ std::vector<schedule::Algorithm> kernel_algorithms(std::span<const schedule::Alg
 /// One slice, nothing in cells but what has no blocks.
 plan::Tuning kernel_tuning();
 
-class KernelCalls {
+class KernelCalls final : public WholeCalls {
  public:
   /// `rank`, `planner`, `streams` (the plans for the same calls by streams) and `labels` outlive
   /// it.
@@ -36,12 +37,13 @@ class KernelCalls {
   KernelCalls(const KernelCalls&) = delete;
   KernelCalls& operator=(const KernelCalls&) = delete;
 
-  /// OK: one kernel runs the call. `engine`: auto compares prices, kernel does not; by others none
-  /// does. Equal on all ranks.
-  Status unsupported_reason(const Request& request, EngineWish engine);
-  /// Valid until the next call of this.
-  Result<const Prepared*> prepare(const Request& request, bool in_place) {
-    return plans_->prepare(request, in_place, {});
+  exec::CallEngine engine() const override { return exec::CallEngine::kKernel; }
+  /// auto compares prices, kernel does not; by others no kernel runs the call.
+  Status objection(const Request& request, EngineWish wish) override;
+  Result<WholeCall> take(const Request& request, bool in_place) override;
+  std::string explain(const Request& request, bool in_place) override;
+  std::string explain(const Status& objection) const override {
+    return "by no kernel that waits, since " + std::string(objection.message());
   }
 
  private:
@@ -49,7 +51,10 @@ class KernelCalls {
   using Key = std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, int,
                          EngineWish, bool>;
 
-  Status decide(const Request& request, EngineWish engine);
+  Result<const Prepared*> prepare(const Request& request, bool in_place) {
+    return plans_->prepare(request, in_place, {});
+  }
+  Status decide(const Request& request, EngineWish wish);
   Status compare_prices(const Request& request);
   Result<exec::FusedNeed> need_of(const schedule::Algorithm& algorithm, int root);
   Result<exec::FusedNeed> need_placed(const schedule::Algorithm& algorithm, int root,

@@ -72,6 +72,11 @@ struct DeviceCounts {
   uint32_t streams = 1;                           // that run beside each other
 };
 
+/// By one of these a call is put into a stream: by the walk of its plan, or by an engine that runs
+/// it as a whole, which is one kernel that waits for the peers' kernels (DeviceRank::fuses()).
+enum class CallEngine : uint8_t { kWalk, kKernel };
+inline constexpr size_t kCallEngines = 2;
+
 /// How the ring of a DeviceRank is cut, for plans: equal on all ranks.
 struct RingShape {
   uint64_t region_bytes = 0;
@@ -100,9 +105,9 @@ struct StreamedCall {
   PeerBuffers inputs{}, outputs{};
   /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
   uint64_t first_copied = 0;
-  bool engines_alone = false;  // as DeviceRankOptions's, of this call
-  bool fused = false;          // one kernel runs it, if DeviceRank::fuses() and the plan fits
-  BounceBuffer bounce{};       // of a plan with messages between hosts
+  bool engines_alone = false;             // as DeviceRankOptions's, of this call
+  CallEngine engine = CallEngine::kWalk;  // that the rank has, and that the plan fits
+  BounceBuffer bounce{};                  // of a plan with messages between hosts
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };

@@ -50,7 +50,8 @@ CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUc
              .rank = options.rank,
              .pair_bytes = pairs_.slots.pair_bytes(),
              .name_of = options.name_of,
-             .owner = std::move(parts.owner)}) {}
+             .owner = std::move(parts.owner),
+             .let_go = [this] { let_go(); }}) {}
 
 Status CapturedCalls::watch() { return Watchdog::get().watch(runs_); }
 
@@ -60,13 +61,13 @@ CapturedCalls::~CapturedCalls() {
   if (ring_ != nullptr) ring_->end();
   pages_.end();
   sides_.clear();
-  fused_.reset();
+  engines_ = {};
   kernels_.reset();
 }
 
 void CapturedCalls::leave(std::unique_ptr<DeviceRing> ring) {
   runs_.abandon();
-  host_words().stop.store(1, std::memory_order_release);
+  let_go();
   ring_ = std::move(ring);
 }
 
@@ -83,22 +84,20 @@ Status CapturedCalls::begin_in_graph(const exec::StreamPlace& where, CapturedCal
   return drivers::cuda::call_on_host(cuda_, static_cast<CUstream>(where.stream), run, data);
 }
 
-// One node, and nothing tells the host that a run has come: the kernel knows its deadline itself.
-Status CapturedCalls::put_fused(exec::StreamedCall& call) {
-  if (fused_ == nullptr) return Status::internal_error("this group has no kernels that wait");
-  auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
-  if (Status s = drivers::cuda::keep_with(cuda_, graph, shared_from_this()); !s.ok()) return s;
-  const uint64_t timeout_ns = timeout_until(call.call.deadline_ns);
-  return fused_->put(*call.plan,
-                     {.send = reinterpret_cast<uint64_t>(call.call.send),
-                      .recv = reinterpret_cast<uint64_t>(call.call.recv),
-                      .factor = call.factor ? &*call.factor : nullptr,
-                      .timeout_ns = timeout_ns == kNoDeadline ? 0 : timeout_ns},
-                     static_cast<CUstream>(call.where.stream));
+void CapturedCalls::let_go() {
+  for (const auto& engine : engines_) {
+    if (engine != nullptr) engine->let_go();
+  }
 }
 
+// Around what an engine puts there stand the steps that are around a plan.
 Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
-  if (call.fused) return put_fused(call);
+  streams::DeviceEngine* const engine = engines_[static_cast<size_t>(call.engine)].get();
+  if (engine != nullptr && engine->runs_alone()) {
+    auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
+    Status kept = drivers::cuda::keep_with(cuda_, graph, shared_from_this());
+    return kept.ok() ? engine->capture(call) : kept;
+  }
   CapturedCall kept;
   kept.signature = call.call.signature;
   kept.described = call.described;
@@ -107,9 +106,11 @@ Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
   if (Status s = begin_in_graph(call.where, std::move(kept)); !s.ok()) return s;
   auto* const stream = static_cast<CUstream>(call.where.stream);
   const auto rank = static_cast<uint32_t>(rank_), ranks = static_cast<uint32_t>(pages_.ranks());
+  const size_t lanes = engine == nullptr ? call.plan->lanes.size() : 1;
   if (Status s = put_steps(stream, streams::steps_before(rank, ranks), false); !s.ok()) return s;
-  if (Status s = put_plan(stream, call, cursors); !s.ok()) return s;
-  return put_steps(stream, streams::steps_behind(rank, ranks, call.plan->lanes.size()), true);
+  Status status = engine == nullptr ? put_plan(stream, call, cursors) : engine->capture(call);
+  if (!status.ok()) return status;
+  return put_steps(stream, streams::steps_behind(rank, ranks, lanes), true);
 }
 
 // The order of calls has made all streams wait for what is before, and what comes behind for all of

@@ -9,6 +9,7 @@
 // it. Threads: put() and leave() one at a time; runs begin in threads of the driver's; look() any.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,11 +18,14 @@
 
 #include "src/engines/cuda/captured_page.h"
 #include "src/engines/cuda/device_ring.h"
-#include "src/engines/cuda/fused_calls.h"
 #include "src/engines/streams/captured_runs.h"
+#include "src/engines/streams/device_engine.h"
 #include "src/plan/cursor.h"
 
 namespace tutti::engines::cuda {
+
+/// By exec::CallEngine; null: the rank has none, as of the walk.
+using DeviceEngines = std::array<std::shared_ptr<streams::DeviceEngine>, exec::kCallEngines>;
 
 class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
  public:
@@ -45,8 +49,10 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   Status put(exec::StreamedCall& call, plan::Cursors cursors);
   /// The same of transfers, and an all_to_all_v; all streams are of one capture.
   Status put(exec::StreamedTransfers& call);
-  /// From now on calls may be one kernel.
-  void use(std::shared_ptr<const FusedCalls> fused) { fused_ = std::move(fused); }
+  /// From now on calls may be the engine's. Before the first call.
+  void use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine) {
+    engines_[static_cast<size_t>(which)] = std::move(engine);
+  }
   /// The words of this rank's kernels that wait: as the device reaches them, and the host.
   drivers::cuda::CUdeviceptr fused_words() const { return pages_.fused(rank_); }
   streams::FusedWords& host_words() const { return pages_.memory().page(rank_).fused; }
@@ -69,7 +75,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   Result<std::shared_ptr<CapturedPairs>> pairs_of(const exec::StreamPlace& where);
   Status follow(CUstream behind, CUstream before) const;
   Status put_steps(CUstream stream, const streams::CapturedSteps& steps, bool ends);
-  Status put_fused(exec::StreamedCall& call);
+  void let_go();
   Status put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors);
 
   const drivers::cuda::Cuda& cuda_;
@@ -82,7 +88,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   SideStreams sides_;
   std::vector<std::pair<uint64_t, std::weak_ptr<CapturedPairs>>> captures_;  // by their ids
   std::unique_ptr<DeviceRing> ring_;
-  std::shared_ptr<const FusedCalls> fused_;  // null: there are none
+  DeviceEngines engines_;
   streams::CapturedRuns runs_;
 };
 

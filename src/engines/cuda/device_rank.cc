@@ -139,6 +139,8 @@ CudaDeviceRank::~CudaDeviceRank() {
     return;
   }
   sides_.clear();
+  engines_ = {};
+  fused_.reset();
   kernels_.reset();
   captured_->leave(std::move(ring_));
   end_elsewhere(std::move(captured_));
@@ -154,17 +156,21 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (!scope.status().ok()) return scope.status();
-  if (call.plan->lanes.size() > exec::kDeviceLanes) {
+  streams::DeviceEngine* const engine = engines_[static_cast<size_t>(call.engine)].get();
+  if (engine == nullptr && call.engine != exec::CallEngine::kWalk) {
+    return Status::internal_error("this rank has no such engine");
+  }
+  if (engine == nullptr && call.plan->lanes.size() > exec::kDeviceLanes) {
     return Status::internal_error("a device's plan has too many lanes");
   }
   if (call.where.capture != 0) {
     Status captured = captured_->put(call, first_cursors(options_.ring_bytes));
-    if (captured.ok() && call.fused) calls_.patrol();
+    if (captured.ok() && engine != nullptr && engine->runs_alone()) calls_.patrol();
     if (captured.ok()) call.over(captured);
     return captured;
   }
   if (Status status = calls_.announce(call); !status.ok()) return status;
-  if (call.fused) return enqueue_fused(std::move(call));
+  if (engine != nullptr) return enqueue_whole(std::move(call), *engine);
   Status status = start(static_cast<CUstream>(call.where.stream), call);
   if (status.ok()) {
     walk_.start(*call.plan, cursors_);

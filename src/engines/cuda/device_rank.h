@@ -77,7 +77,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
   Status take_graphs(CapturedPages pages);
   DeviceAddresses addresses() const;
   Status open_fused();
-  Status enqueue_fused(exec::StreamedCall call);
+  void use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine);
+  Status enqueue_whole(exec::StreamedCall call, streams::DeviceEngine& engine);
   Status finish(plan::Progress progress, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
   Status start(CUstream stream, const exec::StreamedCall& call);
@@ -93,6 +94,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   std::shared_ptr<FoldKernels> kernels_;  // null: it does not; graphs keep them
   Status fuses_;
   std::shared_ptr<const FusedCalls> fused_;  // null: fuses_ says why
+  DeviceEngines engines_;
   std::shared_ptr<CapturedCalls> captured_;
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;

@@ -26,6 +26,7 @@ CapturedRuns::CapturedRuns(RunsOfRank parts)
     : memory_(parts.memory),
       rank_(static_cast<size_t>(parts.rank)),
       name_of_(parts.name_of),
+      let_go_(std::move(parts.let_go)),
       comparison_(compared(parts)),
       watch_(*this, {.rank = parts.rank, .manner = "in a graph", .name_of = parts.name_of},
              std::move(parts.owner)) {}
@@ -74,6 +75,7 @@ std::string CapturedRuns::reason(const PendingCall& /*call*/, std::optional<int>
 }
 
 void CapturedRuns::release() {
+  let_go_();
   for (size_t rank = 0; rank < memory_.ranks(); ++rank) {
     if (rank == rank_) continue;
     for (CapturedPage::SharedLine& word : memory_.page(rank).words) {

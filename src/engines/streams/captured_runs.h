@@ -44,6 +44,7 @@ class CapturedRuns final : public Watched, private StreamWords {
     uint64_t pair_bytes = 0;                  // as TransferBook's
     std::function<std::string(int)> name_of;  // a rank, in messages
     WatchOwner owner;
+    std::function<void()> let_go;  // what waits in a run beside the words
   };
   explicit CapturedRuns(RunsOfRank parts);
   CapturedRuns(const CapturedRuns&) = delete;
@@ -72,6 +73,7 @@ class CapturedRuns final : public Watched, private StreamWords {
   const CapturedMemory memory_;
   const size_t rank_;
   const std::function<std::string(int)> name_of_;
+  const std::function<void()> let_go_;
   CallComparison comparison_;
   StreamWatch watch_;
   mutable Mutex mutex_;

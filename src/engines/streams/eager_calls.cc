@@ -148,31 +148,30 @@ void EagerCalls::patrol() {
   Watchdog::get().wake();
 }
 
-// A kernel of a graph says that it is late, and hears that it has to end.
-void EagerCalls::heed_kernels() {
-  if (fused_ == nullptr || !patrols()) return;
-  const uint64_t expired = fused_->expired.load(std::memory_order_acquire);
-  const auto late = FusedWords::peer_in(expired, options_.arenas.size());
-  if (late && options_.failure().ok()) {
-    fail(Status::timeout("a call in a graph on " + options_.name_of(options_.rank) +
-                         " passed its deadline: its kernel waits for that of " +
-                         options_.name_of(*late) + ", which has not come to this run"),
-         {*late, -1});
+// A part of a graph says that it is late, and hears that it has to end.
+void EagerCalls::heed_engines() {
+  for (DeviceEngine* const engine : engines_) {
+    if (!options_.failure().ok()) break;
+    if (std::optional<DeviceEngine::EngineTrouble> found = engine->look()) {
+      fail(std::move(found->status), found->cause);
+    }
   }
-  if (options_.failure().ok()) return;
+  if (!patrols() || options_.failure().ok()) return;
   publish();
-  fused_->stop.store(1, std::memory_order_release);
+  for (DeviceEngine* const engine : engines_) engine->let_go();
 }
 
 bool EagerCalls::look() {
   const bool has_calls = watch_.look();
-  heed_kernels();
+  heed_engines();
   return awaits_peers() || has_calls;
 }
 
 uint64_t EagerCalls::finished() const {
   const uint64_t by_stream = mine().device().finished.value.load(std::memory_order_acquire);
-  return fused_ == nullptr ? by_stream : std::max(by_stream, fused_->last_finished());
+  uint64_t last = by_stream;
+  for (const DeviceEngine* const engine : engines_) last = std::max(last, engine->finished());
+  return last;
 }
 
 // A rank whose counter has not come where the stream waits for it.
@@ -184,8 +183,8 @@ std::optional<int> EagerCalls::find_late(const PendingCall& call) const {
     if (at < call.awaited[i]) return static_cast<int>(i % ranks);
   }
   std::optional<int> late = find_late_peer(call.pair_awaited);
-  if (!late && fused_ != nullptr) {
-    late = FusedWords::peer_in(fused_->waiting.load(std::memory_order_acquire), ranks);
+  for (const DeviceEngine* const engine : engines_) {
+    if (!late) late = engine->find_late();
   }
   return late;
 }
@@ -284,7 +283,7 @@ bool EagerCalls::may_find_difference() const {
 }
 
 void EagerCalls::release() {
-  if (fused_ != nullptr) fused_->stop.store(1, std::memory_order_release);
+  for (DeviceEngine* const engine : engines_) engine->let_go();
   const uint64_t value = highest_.load(std::memory_order_relaxed) + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;

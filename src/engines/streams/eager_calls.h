@@ -19,7 +19,7 @@
 
 #include "src/base/mutex.h"
 #include "src/engines/streams/call_comparison.h"
-#include "src/engines/streams/fused_words.h"
+#include "src/engines/streams/device_engine.h"
 #include "src/engines/streams/stream_watch.h"
 #include "src/engines/streams/watchdog.h"
 #include "src/exec/stream_rank.h"
@@ -38,10 +38,10 @@ class EagerCalls final : public Watched, private StreamWords {
   /// This communicator, for calls that are watched elsewhere. Outlived by this.
   WatchOwner owner();
 
-  /// Those of this rank's kernels that wait; they outlive the last look(). Before the first one.
-  void use(FusedWords& words) { fused_ = &words; }
-  /// From now on kernels that wait may run at any time, since graphs have some: it is looked
-  /// whether one has passed its deadline, and a failure ends them.
+  /// Looked at, and let go on after a failure; it outlives the last look(). Before the first call.
+  void use(DeviceEngine& engine) { engines_.push_back(&engine); }
+  /// From now on engines may be at work at any time, since graphs have calls of theirs: it is
+  /// looked whether one has passed its deadline, and a failure ends them.
   void patrol();
   bool patrols() const override { return patrols_.load(std::memory_order_relaxed); }
   /// The peers see what is put into a stream next. An error has failed the communicator.
@@ -73,7 +73,7 @@ class EagerCalls final : public Watched, private StreamWords {
   Status differ(CallDifference found);
   void publish();
   bool awaits_peers();
-  void heed_kernels();
+  void heed_engines();
   std::optional<int> find_late_peer(const std::vector<AwaitedWord>& awaited) const;
   std::string story_of(int rank, uint64_t number) const;
 
@@ -91,7 +91,7 @@ class EagerCalls final : public Watched, private StreamWords {
   const size_t rank_;
   CallComparison comparison_;
   const CallComparison* others_ = nullptr;
-  FusedWords* fused_ = nullptr;  // null: it has no such kernels
+  std::vector<DeviceEngine*> engines_;
   std::atomic<bool> patrols_{false};
   StreamWatch watch_;
   std::atomic<uint64_t> highest_{0};  // value of a counter that any stream waits for

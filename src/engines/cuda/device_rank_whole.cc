@@ -1,8 +1,8 @@
-// The parts of CudaDeviceRank about calls that one kernel runs by itself.
+// The parts of CudaDeviceRank about calls that an engine puts into a stream as a whole.
 #include <utility>
 
-#include "src/base/clock.h"
 #include "src/engines/cuda/device_rank.h"
+#include "src/engines/cuda/kernel_engine.h"
 
 namespace tutti::engines::cuda {
 
@@ -19,35 +19,34 @@ Status CudaDeviceRank::open_fused() {
   fuses_ = opened.ok() ? Status() : opened.status();
   if (!opened.ok()) return {};
   fused_ = std::move(opened).value();
-  captured_->use(fused_);
-  calls_.use(captured_->host_words());
+  use(exec::CallEngine::kKernel,
+      std::make_shared<KernelEngine>(KernelEngine::KernelParts{.kernels = fused_,
+                                                               .words = &captured_->host_words(),
+                                                               .rank = options_.rank,
+                                                               .ranks = options_.arenas.size(),
+                                                               .name_of = options_.name_of}));
   return {};
 }
 
-// The watch ends what is late. The kernel knows its deadline as well, should the host be held up.
-Status CudaDeviceRank::enqueue_fused(exec::StreamedCall call) {
-  constexpr uint64_t kAfterTheWatchNs = 2'000'000'000;
-  FusedCall put{.send = reinterpret_cast<uint64_t>(call.call.send),
-                .recv = reinterpret_cast<uint64_t>(call.call.recv),
-                .factor = call.factor ? &*call.factor : nullptr,
-                .place = calls_.next_place()};
-  if (call.call.deadline_ns != kNoDeadline) {
-    const uint64_t now_ns = monotonic_ns();
-    const uint64_t left = call.call.deadline_ns > now_ns ? call.call.deadline_ns - now_ns : 0;
-    put.timeout_ns = left + kAfterTheWatchNs;
+void CudaDeviceRank::use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine) {
+  captured_->use(which, engine);
+  calls_.use(*engine);
+  engines_[static_cast<size_t>(which)] = std::move(engine);
+}
+
+Status CudaDeviceRank::enqueue_whole(exec::StreamedCall call, streams::DeviceEngine& engine) {
+  const uint64_t place = calls_.next_place();
+  Result<std::vector<uint64_t>> awaited = engine.put(call, place);
+  if (!awaited.ok()) {
+    calls_.fail(awaited.status(), {options_.rank, -1});
+    return awaited.status();
   }
-  Status status = fused_ == nullptr
-                      ? Status::internal_error("this group has no kernels that wait")
-                      : fused_->put(*call.plan, put, static_cast<CUstream>(call.where.stream));
-  if (!status.ok()) {
-    calls_.fail(status, {options_.rank, -1});
-    return status;
-  }
-  calls_.keep({.call = {.place = put.place,
+  calls_.keep({.call = {.place = place,
                         .number = calls_.number(),
                         .label = call.label,
                         .what = call.call.what},
                .deadline_ns = call.call.deadline_ns,
+               .awaited = std::move(awaited).value(),
                .over = std::move(call.over)});
   return {};
 }
