@@ -22,7 +22,6 @@
 #include "include/tutti/tutti.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/error.h"
-#include "perf/collectives/shared_board.h"
 #include "perf/collectives/statistics.h"
 #include "src/base/clock.h"
 

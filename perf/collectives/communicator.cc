@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <exception>
 #include <vector>
 
@@ -15,16 +15,10 @@ namespace {
 
 /// Of the ranks of this one's host, in their order. Collective.
 int number_on_host(const RankContext& context) {
-  struct Name {
-    char text[256];
-  } own{};
-  gethostname(own.text, sizeof own.text - 1);
-  const std::vector<Name> all = context.board.exchange(context.rank, own);
-  int number = 0;
-  for (int rank = 0; rank < context.rank; ++rank) {
-    number += std::strcmp(all[static_cast<size_t>(rank)].text, own.text) == 0 ? 1 : 0;
-  }
-  return number;
+  char own[256] = {};
+  gethostname(own, sizeof own - 1);
+  const std::vector<std::string> all = context.board.exchange_texts(context.rank, own);
+  return static_cast<int>(std::count(all.begin(), all.begin() + context.rank, own));
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 
 #include "perf/collectives/command.h"
 #include "perf/collectives/error.h"
-#include "perf/collectives/shared_board.h"
 
 namespace tutti::perf {
 namespace {
@@ -66,7 +65,7 @@ int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body)
 class Children {
  public:
   explicit Children(const CrewShape& shape)
-      : shape_(shape), board_(std::make_shared<SharedBoard>(shape.ranks())) {}
+      : shape_(shape), board_(make_shared_board(shape.ranks())) {}
 
   void fork_all(const RankBody& body) {
     for (int process = 0; process < shape_.processes; ++process) fork_one(process, body);
@@ -234,7 +233,7 @@ int run_process(const CrewShape& shape, int process, const BoardOf& board_of,
 
 int run_crew(const CrewShape& shape, const RankBody& body) {
   if (shape.processes == 1) {
-    const auto board = std::make_shared<SharedBoard>(shape.ranks());
+    const auto board = make_shared_board(shape.ranks());
     return run_process(
         shape, 0, [&](int) { return board; }, body);
   }

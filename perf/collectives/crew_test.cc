@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "perf/collectives/error.h"
-#include "perf/collectives/group_board.h"
 #include "perf/collectives/timed_loop.h"
 #include "tests/support/sanitizer.h"
 
@@ -54,7 +53,7 @@ int run_like_launched(const CrewShape& shape, const RankBody& body) {
   tuttiUniqueId id{};
   if (tuttiGetUniqueId(&id) != tuttiSuccess) return -1;
   const BoardOf board_of = [&](int rank) {
-    return std::make_shared<GroupBoard>(id, rank, shape.ranks());
+    return make_group_board(id, rank, shape.ranks());
   };
   std::vector<int> results(static_cast<size_t>(shape.processes));
   {

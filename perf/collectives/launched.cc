@@ -4,7 +4,6 @@
 #include <string>
 
 #include "perf/collectives/error.h"
-#include "perf/collectives/group_board.h"
 
 namespace tutti::perf {
 namespace {
@@ -58,7 +57,7 @@ std::vector<std::string> arguments_of(int argc, char** argv,
 int run_launched(const CrewShape& shape, int process, const RankBody& body) {
   const tuttiUniqueId id = Processes().make_id(process);
   const BoardOf board_of = [&](int rank) {
-    return std::make_shared<GroupBoard>(id, rank, shape.ranks());
+    return make_group_board(id, rank, shape.ranks());
   };
   return run_process(shape, process, board_of, body);
 }

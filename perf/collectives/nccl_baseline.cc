@@ -17,11 +17,6 @@ namespace {
 constexpr double kMostMakingUs = 120e6;
 constexpr long kNapNs = 1'000'000;
 
-/// A rank tells the others how its part went.
-struct Outcome {
-  char text[Board::kNoteBytes] = {};  // cut off; "": it has its communicator
-};
-
 void nap() {
   const timespec time{0, kNapNs};
   nanosleep(&time, nullptr);
@@ -39,17 +34,14 @@ nccl::NcclId take_id(const RankContext& context, const Subgroup& group,
 NcclBaseline::NcclBaseline(const RankContext& context, const Subgroup& group,
                            const Communicator& communicator, const std::string& library)
     : board_(context.board), communicator_(communicator), nccl_(nccl::find(library)) {
-  Outcome own;
-  if (!nccl_.ok()) nccl_.status().message().copy(own.text, sizeof own.text - 1);
+  const std::string own(nccl_.ok() ? "" : nccl_.status().message());
   const nccl::NcclId id = take_id(context, group, nccl_);
-  const auto heed = [&](const Outcome& mine) {
-    const std::vector<Outcome> all = context.board.exchange(context.rank, mine);
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank].text[0] == '\0') continue;
-      throw PerfError("--vs nccl: rank " + std::to_string(rank) + ": " + all[rank].text);
-    }
-  };
-  heed(own);
+  // Every rank learns how the others' parts went.
+  const std::vector<std::string> all = context.board.exchange_texts(context.rank, own);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw PerfError("--vs nccl: rank " + std::to_string(rank) + ": " + all[rank]);
+  }
   const std::string why = make(group, id);
   if (why.empty()) return;
   abort();  // nobody destroys what was not constructed

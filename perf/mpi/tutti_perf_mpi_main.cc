@@ -1,5 +1,6 @@
 // The program that `tutti perf --vs` launches with mpirun: COLLECTIVE [flags] --rounds-file FILE.
 #include <mpi.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,24 +11,23 @@
 #include "perf/collectives/crew.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/rounds.h"
-#include "perf/collectives/shared_board.h"
+#include "perf/collectives/board.h"
 #include "perf/mpi/duel.h"
 
 namespace tutti::perf {
 namespace {
 
 /// A board that all ranks of the job have mapped; they run on one host.
-std::shared_ptr<SharedBoard> share_board(int rank, int ranks) {
+std::shared_ptr<Board> share_board(int rank, int ranks) {
   char name[64] = {};
-  if (rank == 0) std::snprintf(name, sizeof name, "/tutti-perf-%d", static_cast<int>(getpid()));
+  if (rank == 0) {
+    std::snprintf(name, sizeof name, "/tutti-perf-%d", static_cast<int>(getpid()));
+    shm_unlink(name);  // what a killed process of this number may have left
+  }
   MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
-  // The others open what rank 0 has created: it goes through the barrier only then.
-  std::shared_ptr<SharedBoard> board;
-  if (rank == 0) board = std::make_shared<SharedBoard>(ranks, name, SharedBoard::Access::kCreate);
+  std::shared_ptr<Board> board = make_shared_board(ranks, name);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank != 0) board = std::make_shared<SharedBoard>(ranks, name, SharedBoard::Access::kOpen);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) board->unlink();
+  if (rank == 0) shm_unlink(name);
   return board;
 }
 
@@ -37,7 +37,7 @@ int run(const PerfOptions& options) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const std::shared_ptr<SharedBoard> board = share_board(rank, ranks);
+  const std::shared_ptr<Board> board = share_board(rank, ranks);
   const BoardOf board_of = [&](int) { return board; };
   return run_process({ranks, 1}, rank, board_of, [&](const RankContext& context) {
     const std::vector<Round> rounds = run_duel(context, options);

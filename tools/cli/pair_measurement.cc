@@ -20,12 +20,10 @@ MeasuredEnds ends_of(const RankContext& context, size_t most, const std::string&
   const Result<Config> config = registry::read_settings();
   if (!config.ok()) throw PerfError(std::string(config.status().message()));
   const std::string own = config.value().host_id.empty() ? host_name() : config.value().host_id;
-  Board::Note note{};
-  std::memcpy(note.data(), own.data(), std::min(own.size(), Board::kNoteBytes - 1));
   MeasuredEnds hosts, all;
-  const std::vector<Board::Note> notes = context.board.exchange_notes(context.rank, note);
+  const std::vector<std::string> names = context.board.exchange_texts(context.rank, own);
   for (int rank = 0; rank < context.ranks; ++rank) {
-    const std::string name(reinterpret_cast<const char*>(notes[static_cast<size_t>(rank)].data()));
+    const std::string& name = names[static_cast<size_t>(rank)];
     all.names.push_back(name + " rank " + std::to_string(rank));
     all.ranks.push_back(rank);
     if (std::find(hosts.names.begin(), hosts.names.end(), name) != hosts.names.end()) continue;
