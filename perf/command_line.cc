@@ -4,11 +4,14 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "perf/collectives/error.h"
+#include "src/base/words.h"
 
 namespace tutti::perf {
 
@@ -71,19 +74,50 @@ std::optional<int> CommandLine::parse(int argc, const char* const* argv) {
   }
 }
 
+namespace {
+
+[[noreturn]] void refuse_number(const std::string& text, const std::string& least,
+                                const std::string& most) {
+  throw PerfError(
+      "'" + text + "' is not a number from " + least + (most.empty() ? " up" : " to ") + most,
+      kExitUsage);
+}
+
+}  // namespace
+
 uint64_t whole_number(const std::string& text, uint64_t least, uint64_t most) {
   const bool hex = text.starts_with("0x") || text.starts_with("0X");
-  const char* begin = text.data() + (hex ? 2 : 0);
-  const char* end = text.data() + text.size();
-  uint64_t number = 0;
-  const auto [stop, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
-  if (error == std::errc{} && stop == end && begin != end && number >= least && number <= most) {
-    return number;
-  }
+  const auto number = parse_integer<uint64_t>(hex ? text.substr(2) : text, hex ? 16 : 10);
+  if (number && *number >= least && *number <= most) return *number;
   const bool bounded = most < std::numeric_limits<uint64_t>::max();
-  throw PerfError("'" + text + "' is not a number from " + std::to_string(least) +
-                      (bounded ? " to " + std::to_string(most) : " up"),
-                  kExitUsage);
+  refuse_number(text, std::to_string(least), bounded ? std::to_string(most) : "");
+}
+
+double real_number(const std::string& text, double least, double most) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc{} && stop == end && number >= least && number <= most) return number;
+  const auto words = [](double bound) {
+    std::ostringstream said;
+    said << bound;
+    return said.str();
+  };
+  const bool bounded = most < std::numeric_limits<double>::max();
+  refuse_number(text, words(least), bounded ? words(most) : "");
+}
+
+size_t byte_count(const std::string& text) {
+  constexpr std::pair<const char*, double> kUnits[] = {{"", 1},       {"B", 1},      {"K", 0x1p10},
+                                                       {"k", 0x1p10}, {"M", 0x1p20}, {"m", 0x1p20},
+                                                       {"G", 0x1p30}, {"g", 0x1p30}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  for (const auto& [unit, scale] : kUnits) {
+    const bool is_size = end != text.c_str() && number >= 0 && number * scale <= 0x1p60;
+    if (is_size && std::string_view(end) == unit) return static_cast<size_t>(number * scale);
+  }
+  throw PerfError("'" + text + "' is not a size such as 8, 64K, 1M or 1.5G", kExitUsage);
 }
 
 }  // namespace tutti::perf

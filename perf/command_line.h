@@ -17,6 +17,11 @@ namespace tutti::perf {
 /// Whole numbers as C writes them: 16, 0x10. Errors: PerfError.
 uint64_t whole_number(const std::string& text, uint64_t least = 0,
                       uint64_t most = std::numeric_limits<uint64_t>::max());
+/// Errors: PerfError.
+double real_number(const std::string& text, double least = 0,
+                   double most = std::numeric_limits<double>::max());
+/// "64", "1K", "4M", "1.5G" (powers of 1024). Errors: PerfError.
+size_t byte_count(const std::string& text);
 
 struct Argument {
   const char* names;  // "-b,--minbytes", or "algorithm" for what is known by its place

@@ -91,5 +91,14 @@ TEST(CommandLine, WholeNumbers) {
   }
 }
 
+TEST(CommandLine, SizesHaveUnits) {
+  EXPECT_EQ(byte_count("8"), 8u);
+  EXPECT_EQ(byte_count("2K"), 2048u);
+  EXPECT_EQ(byte_count("1.5G"), 1610612736u);
+  for (const char* text : {"", "K", "1T", "-1", "nan", "8x", "1e30"}) {
+    EXPECT_THROW(byte_count(text), PerfError) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tutti::perf

@@ -1,9 +1,7 @@
 #include "perf/collectives/flags.h"
 
-#include <charconv>
 #include <cmath>
-#include <limits>
-#include <sstream>
+#include <initializer_list>
 #include <utility>
 
 #include "perf/collectives/error.h"
@@ -17,22 +15,21 @@ constexpr double kMostSeconds = 1e9;
   throw PerfError("'" + text + "' is not " + wanted, kExitUsage);
 }
 
-bool yes(const std::string& text) { return whole_number(text, 0, 1) == 1; }
-
-double positive(const std::string& text, double least = 0,
-                double most = std::numeric_limits<double>::max()) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end || !(number >= least && number <= most)) {
-    std::ostringstream wanted;
-    wanted << "a number from " << least;
-    const bool bounded = most < std::numeric_limits<double>::max();
-    bounded ? wanted << " to " << most : wanted << " up";
-    refuse(text, wanted.str());
+/// `text` must be one of the words; returns its value.
+template <class Value>
+Value one_of(const std::string& text, std::initializer_list<std::pair<const char*, Value>> words) {
+  std::string all;
+  for (const auto& [word, value] : words) {
+    if (text == word) return value;
+    all += (all.empty()                        ? ""
+            : word == (words.end() - 1)->first ? " or "
+                                               : ", ") +
+           std::string(word);
   }
-  return number;
+  refuse(text, all);
 }
+
+bool yes(const std::string& text) { return whole_number(text, 0, 1) == 1; }
 
 int count_of_ranks(const std::string& text) {
   return static_cast<int>(whole_number(text, 1, kMaxRanks));
@@ -69,51 +66,45 @@ void set_blocking(const std::string& text, Draft& draft) {
   draft.options.blocking = mode == 3 ? Blocking::kNo : static_cast<Blocking>(mode);
 }
 
-void set_stream(const std::string& text, Draft& draft) {
-  if (text != "blocking" && text != "host") refuse(text, "blocking or host");
-  draft.options.communicator.host_stream = text == "host";
-}
-
 void set_device(const std::string& text, Draft& draft) {
-  if (text != "none" && text != "cuda") refuse(text, "none or cuda");
-  draft.options.on_device = draft.options.report.device_time = text == "cuda";
+  const bool on_device = one_of<bool>(text, {{"none", false}, {"cuda", true}});
+  draft.options.on_device = draft.options.report.device_time = on_device;
 }
 
 void set_engine(const std::string& text, Draft& draft) {
-  constexpr std::pair<const char*, tuttiEngine_t> kEngines[] = {{"auto", tuttiEngineAuto},
-                                                                {"host", tuttiEngineHost},
-                                                                {"copy_engine", tuttiEngineCopy},
-                                                                {"kernel", tuttiEngineKernel}};
-  for (const auto& [name, engine] : kEngines) {
-    if (text != name) continue;
-    draft.options.communicator.engine = engine;
-    return;
-  }
-  refuse(text, "auto, host, copy_engine or kernel");
+  draft.options.communicator.engine = one_of<tuttiEngine_t>(text, {{"auto", tuttiEngineAuto},
+                                                                   {"host", tuttiEngineHost},
+                                                                   {"copy_engine", tuttiEngineCopy},
+                                                                   {"kernel", tuttiEngineKernel}});
 }
 
-using enum FlagKind;
+using enum FlagOrigin;
+using enum FlagUse;
 using Text = const std::string&;
 
-constexpr const char* kSizes = "Sizes and data";
-constexpr const char* kLoop = "The timed loop";
-constexpr const char* kRanks = "Ranks and buffers";
-constexpr const char* kReport = "The report";
-constexpr const char* kPeers = "Comparison with MPI";
-constexpr const char* kWithout = "Accepted without effect";
+constexpr FlagGroup kSizes = {"Sizes and data", kAlways};
+constexpr FlagGroup kLoop = {"The timed loop", kWithoutVs};  // --vs has a loop of its own,
+constexpr FlagGroup kEveryLoop = {kLoop.heading, kAlways};
+constexpr FlagGroup kRanks = {"Ranks and buffers", kAlways};
+constexpr FlagGroup kReport = {"The report", kWithoutVs};  // and tables of its own
+constexpr FlagGroup kPeers = {"Comparison with MPI", kAlways};
+constexpr FlagGroup kRounds = {kPeers.heading, kWithAnyVs};
+constexpr FlagGroup kMpi = {kPeers.heading, kWithVs};
+constexpr FlagGroup kWithout = {"Accepted without effect", kNever};
+constexpr FlagGroup kBetweenParts = {"", kAlways};
 
 constexpr Flag kFlags[] = {
     // ---- sizes and data
     {"-b,--minbytes", "SIZE", "32M", "smallest size; K, M, G are powers of 1024", kSizes,
-     kNcclTests, [](Text text, Draft& d) { d.min_bytes = parse_bytes(text); }},
+     kNcclTests, [](Text text, Draft& d) { d.min_bytes = byte_count(text); }},
     {"-e,--maxbytes", "SIZE", "32M", "largest size; without -b or -e, the other one", kSizes,
-     kNcclTests, [](Text text, Draft& d) { d.max_bytes = parse_bytes(text); }},
+     kNcclTests, [](Text text, Draft& d) { d.max_bytes = byte_count(text); }},
     {"-i,--stepbytes", "SIZE", "1M", "added from size to size", kSizes, kNcclTests,
-     [](Text text, Draft& d) { d.options.sizes.step_bytes = parse_bytes(text); }},
+     [](Text text, Draft& d) { d.options.sizes.step_bytes = byte_count(text); }},
     {"-f,--stepfactor", "X", "1", "above 1: sizes are multiplied by it, and -i is not used", kSizes,
-     kNcclTests, [](Text text, Draft& d) { d.options.sizes.factor = positive(text); }},
+     kNcclTests, [](Text text, Draft& d) { d.options.sizes.factor = real_number(text); }},
     {"--bytes-list", "SIZE,...", "", "exactly these sizes: 8,1K,4M; not with -b or -e", kSizes,
-     kOwn, [](Text text, Draft& d) { d.options.sizes.list.push_back(parse_bytes(text)); }},
+     kOwn, [](Text text, Draft& d) { d.options.sizes.list.push_back(byte_count(text)); }},
     {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg, band, bor, bxor, mulsum or all", kSizes,
      kNcclTests,
      [](Text text, Draft& d) {
@@ -152,12 +143,12 @@ constexpr Flag kFlags[] = {
     {"--stepped", "", "", "an untimed barrier before every iteration", kLoop, kOwn,
      [](Text, Draft& d) { d.options.stepped = true; }},
     {"--fresh", "", "",
-     "as --stepped, and the input's cache lines are written before every barrier, untimed", kLoop,
-     kOwn, [](Text, Draft& d) { d.options.stepped = d.options.fresh = true; }},
-    {"-T,--timeout", "SECONDS", "0", "a call that takes longer fails; 0: TUTTI_TIMEOUT", kLoop,
+     "as --stepped, and the input's cache lines are written before every barrier, untimed",
+     kEveryLoop, kOwn, [](Text, Draft& d) { d.options.stepped = d.options.fresh = true; }},
+    {"-T,--timeout", "SECONDS", "0", "a call that takes longer fails; 0: TUTTI_TIMEOUT", kEveryLoop,
      kNcclTests,
      [](Text text, Draft& d) {
-       const double seconds = positive(text, 0, kMostSeconds);
+       const double seconds = real_number(text, 0, kMostSeconds);
        // Rounded up: 0 would be no limit at all.
        d.options.communicator.timeout_ns = static_cast<uint64_t>(std::ceil(seconds * 1e9));
      }},
@@ -175,7 +166,11 @@ constexpr Flag kFlags[] = {
     {"--deterministic", "", "", "only schedules that reduce in the canonical order", kRanks, kOwn,
      [](Text, Draft& d) { d.options.communicator.deterministic = true; }},
     {"--stream", "KIND", "blocking", "blocking (in the calling thread) or host (a queue)", kRanks,
-     kOwn, set_stream},
+     kOwn,
+     [](Text text, Draft& d) {
+       d.options.communicator.host_stream =
+           one_of<bool>(text, {{"blocking", false}, {"host", true}});
+     }},
     {"--device", "KIND", "none",
      "cuda: buffers are memory of CUDA devices, calls are in streams; ranks of a host take turns "
      "at "
@@ -223,40 +218,38 @@ constexpr Flag kFlags[] = {
      "interleaved with ompi, ompi-nocma, ompi-ucx, mpich; each with plain and with tuned malloc, "
      "or one as ompi:plain, ompi:tuned; with --device cuda, nccl: in the same processes",
      kPeers, kOwn, take_peer},
-    {"--rounds", "N", "9", "rounds", kPeers, kOwn,
+    {"--rounds", "N", "9", "rounds", kRounds, kOwn,
      [](Text text, Draft& d) { d.options.versus.rounds = whole_number(text, 1); }},
-    {"--round-ms", "MS", "2", "least duration of a round; -n is not used", kPeers, kOwn,
-     [](Text text, Draft& d) { d.options.versus.round_ms = positive(text, 1e-6); }},
-    {"--raw", "FILE", "", "write every round there, for `tutti perf compare`", kPeers, kOwn,
+    {"--round-ms", "MS", "2", "least duration of a round; -n is not used", kMpi, kOwn,
+     [](Text text, Draft& d) { d.options.versus.round_ms = real_number(text, 1e-6); }},
+    {"--raw", "FILE", "", "write every round there, for `tutti perf compare`", kMpi, kOwn,
      [](Text text, Draft& d) { d.options.versus.raw_file = text; }},
-    {"--mpirun", "PROGRAM", "", "in place of mpirun, or of MPICH's mpiexec", kPeers, kOwn,
+    {"--mpirun", "PROGRAM", "", "in place of mpirun, or of MPICH's mpiexec", kMpi, kOwn,
      [](Text text, Draft& d) { d.options.versus.mpirun = text; }},
     {"--mpi-program", "PROGRAM", "",
-     "in place of tutti_perf_mpi, or tutti_perf_mpich, beside this program", kPeers, kOwn,
+     "in place of tutti_perf_mpi, or tutti_perf_mpich, beside this program", kMpi, kOwn,
      [](Text text, Draft& d) { d.options.versus.program = text; }},
 
     // ---- of nccl-tests, without effect
-    {"-p,--parallel_init", "0-1", "0", "ranks always start in parallel", kWithout, kNoEffect,
+    {"-p,--parallel_init", "0-1", "0", "ranks always start in parallel", kWithout, kNcclTests,
      nullptr},
     {"-y,--stream_null", "0-1", "0", "no call is in the null stream; see --stream, --device",
-     kWithout, kNoEffect, nullptr},
-    {"-G,--cudagraph", "N", "0", "calls are not captured into CUDA graphs", kWithout, kNoEffect,
+     kWithout, kNcclTests, nullptr},
+    {"-G,--cudagraph", "N", "0", "calls are not captured into CUDA graphs", kWithout, kNcclTests,
      nullptr},
-    {"-x,--cta_policy", "0-2", "", "see --engine", kWithout, kNoEffect, nullptr},
-    {"-D,--device_implementation", "N", "0", "there is no device code", kWithout, kNoEffect,
+    {"-x,--cta_policy", "0-2", "", "see --engine", kWithout, kNcclTests, nullptr},
+    {"-D,--device_implementation", "N", "0", "there is no device code", kWithout, kNcclTests,
      nullptr},
-    {"-V,--device_cta_count", "N", "16", "there is no device code", kWithout, kNoEffect, nullptr},
+    {"-V,--device_cta_count", "N", "16", "there is no device code", kWithout, kNcclTests, nullptr},
 
     // ---- between the parts of the tool
-    {"--rounds-file", "FILE", "", "where tutti_perf_mpi writes its rounds", "", kInternal,
+    {"--rounds-file", "FILE", "", "where tutti_perf_mpi writes its rounds", kBetweenParts, kOwn,
      [](Text text, Draft& d) { d.options.versus.rounds_file = text; }},
-    {"--configuration", "NAME", "", "what the rounds are called", "", kInternal,
+    {"--configuration", "NAME", "", "what the rounds are called", kBetweenParts, kOwn,
      [](Text text, Draft& d) { d.options.versus.configuration = text; }},
-    {"--plant-fault", "RANK:ELEMENT", "", "for tests: spoil this element before it is checked", "",
-     kInternal, [](Text text, Draft& d) { d.options.fault = fault_of(text); }},
+    {"--plant-fault", "RANK:ELEMENT", "", "for tests: spoil this element before it is checked",
+     kBetweenParts, kOwn, [](Text text, Draft& d) { d.options.fault = fault_of(text); }},
 };
-
-const char* origin_of(FlagKind kind) { return kind == kOwn ? "Tutti" : "nccl-tests"; }
 
 /// "`-b`, `--minbytes`"
 std::string names_as_code(std::string_view names) {
@@ -268,18 +261,6 @@ std::string names_as_code(std::string_view names) {
 
 }  // namespace
 
-bool Flag::only_without_vs() const {
-  if (std::string_view(group) == kReport) return true;
-  const std::string_view own = names;
-  return std::string_view(group) == kLoop && !own.starts_with("--fresh") && !own.starts_with("-T");
-}
-
-bool Flag::counts_rounds() const { return std::string_view(names) == "--rounds"; }
-
-bool Flag::only_with_vs() const {
-  return std::string_view(group) == kPeers && std::string_view(names) != "--vs";
-}
-
 std::span<const Flag> all_flags() { return kFlags; }
 
 std::string flags_as_markdown() {
@@ -288,14 +269,14 @@ std::string flags_as_markdown() {
       "compares. Do not edit.\n[perf.md](perf.md) says how to measure with them.\n";
   const char* group = "";
   for (const Flag& flag : kFlags) {
-    if (flag.kind == kInternal) continue;
-    if (std::string_view(flag.group) != group) {
-      group = flag.group;
+    if (!flag.is_shown()) continue;
+    if (std::string_view(flag.group.heading) != group) {
+      group = flag.group.heading;
       text += std::string("\n## ") + group +
               "\n\n| Flag | Value | Without it | Meaning | From |\n|---|---|---|---|---|\n";
     }
     text += "| " + names_as_code(flag.names) + " | " + flag.value + " | " + flag.standard + " | " +
-            flag.meaning + " | " + origin_of(flag.kind) + " |\n";
+            flag.meaning + " | " + (flag.origin == kOwn ? "Tutti" : "nccl-tests") + " |\n";
   }
   return text;
 }

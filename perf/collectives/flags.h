@@ -26,32 +26,38 @@ struct Draft {
   bool in_one_process = false;  // -t or -g was given: without --ranks, nothing is forked
 };
 
-enum class FlagKind {
-  kNcclTests,  // of nccl-tests, and means the same here
+enum class FlagOrigin {
+  kNcclTests,  // of nccl-tests, and means the same here where it means anything
   kOwn,        // Tutti's
-  kNoEffect,   // of nccl-tests; accepted, and `meaning` says why it does nothing here
-  kInternal,   // between the parts of the tool; not shown
+};
+
+/// When a flag does something.
+enum class FlagUse {
+  kAlways,
+  kWithoutVs,
+  kWithVs,     // only in a comparison with MPI
+  kWithAnyVs,  // and in one with NCCL
+  kNever,      // accepted, and `meaning` says why it does nothing here
+};
+
+struct FlagGroup {
+  const char* heading;  // "": between the parts of the tool, and not shown
+  FlagUse use;
 };
 
 struct Flag {
-  const char* names;  // these five: as in Argument
+  const char* names;  // these four: as in Argument
   const char* value;
   const char* standard;
   const char* meaning;
-  const char* group;
-  FlagKind kind;
-  /// Once per value.
+  FlagGroup group;
+  FlagOrigin origin;
+  /// Called once per value; null where the flag is never used.
   /// Errors: PerfError, without the flag's name.
   void (*apply)(const std::string& value, Draft& draft);
 
-  /// Whether --vs does not use the flag, since it has a loop and tables of its own.
-  bool only_without_vs() const;
-  /// Whether only --vs uses the flag.
-  bool only_with_vs() const;
-  /// Of --vs, and of nccl there, too.
-  bool counts_rounds() const;
-
-  Argument argument() const { return {names, value, meaning, standard, group}; }
+  bool is_shown() const { return *group.heading != '\0'; }
+  Argument argument() const { return {names, value, meaning, standard, group.heading}; }
 };
 
 std::span<const Flag> all_flags();

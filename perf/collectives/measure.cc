@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "perf/collectives/error.h"
-#include "perf/collectives/resident.h"
+#include "perf/collectives/machine.h"
 
 namespace tutti::perf {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "perf/collectives/baseline.h"
-#include "perf/collectives/choice.h"
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/finding.h"
 #include "perf/collectives/options.h"

@@ -130,9 +130,20 @@ void settle_environment(PerfOptions& options) {
 
 void note_unused(Draft& draft) {
   const bool compares = !draft.options.versus.peers.empty();
+  const auto has_effect = [&](FlagUse use) {
+    switch (use) {
+      case FlagUse::kWithoutVs:
+        return !compares;
+      case FlagUse::kWithVs:
+        return compares;
+      case FlagUse::kWithAnyVs:
+        return compares || draft.options.report.beside_nccl;
+      default:
+        return true;
+    }
+  };
   for (const Flag* flag : draft.given) {
-    if (compares ? !flag->only_without_vs() : !flag->only_with_vs()) continue;
-    if (draft.options.report.beside_nccl && flag->counts_rounds()) continue;
+    if (has_effect(flag->group.use)) continue;
     draft.options.notes.push_back(std::string(flag->names) + " has no effect " +
                                   (compares ? "with --vs" : "without --vs"));
   }
@@ -183,37 +194,18 @@ PerfOptions settle(Draft& draft) {
   return std::move(options);
 }
 
-/// The names without their value's effect: "-G,--cudagraph has no effect: ...".
-std::string excuse(const Flag& flag) {
-  return std::string(flag.names) + " has no effect: " + flag.meaning;
-}
-
 void add_flag(CommandLine& line, const Flag& flag, Draft& draft) {
   line.add(flag.argument(), [&](const std::string& value) {
-    if (flag.kind != FlagKind::kNoEffect) {
+    if (flag.apply != nullptr) {
       if (std::ranges::find(draft.given, &flag) == draft.given.end()) draft.given.push_back(&flag);
-      return flag.apply(value, draft);
+      flag.apply(value, draft);
+    } else if (value != "0") {
+      draft.options.notes.push_back(std::string(flag.names) + " has no effect: " + flag.meaning);
     }
-    if (value != "0") draft.options.notes.push_back(excuse(flag));
   });
 }
 
 }  // namespace
-
-size_t parse_bytes(const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  const std::string unit = end;
-  double scale = 0;
-  if (unit.empty() || unit == "B") scale = 1;
-  if (unit == "K" || unit == "k") scale = 1024;
-  if (unit == "M" || unit == "m") scale = 1024.0 * 1024;
-  if (unit == "G" || unit == "g") scale = 1024.0 * 1024 * 1024;
-  if (end == text.c_str() || scale == 0 || !(number >= 0) || number * scale > 0x1p60) {
-    throw PerfError("'" + text + "' is not a size such as 8, 64K, 1M or 1.5G", kExitUsage);
-  }
-  return static_cast<size_t>(number * scale);
-}
 
 std::vector<size_t> PerfOptions::byte_sizes() const {
   return sizes.list.empty() ? swept_sizes(sizes) : sizes.list;

@@ -98,10 +98,6 @@ struct PerfOptions {
   size_t largest_bytes() const;
 };
 
-/// "64", "1K", "4M", "1.5G" (powers of 1024).
-/// Errors: PerfError.
-size_t parse_bytes(const std::string& text);
-
 /// argv[0] is skipped. On --help and on errors prints, and sets *exit_code instead of returning
 /// options.
 std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int argc,

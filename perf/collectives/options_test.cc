@@ -21,15 +21,6 @@ std::optional<PerfOptions> parse(std::vector<const char*> flags, const char* nam
                        &exit_code);
 }
 
-TEST(Options, SizesHaveUnits) {
-  EXPECT_EQ(parse_bytes("8"), 8u);
-  EXPECT_EQ(parse_bytes("2K"), 2048u);
-  EXPECT_EQ(parse_bytes("1.5G"), 1610612736u);
-  for (const char* text : {"", "K", "1T", "-1", "nan", "8x", "1e30"}) {
-    EXPECT_THROW(parse_bytes(text), PerfError) << text;
-  }
-}
-
 TEST(Options, TheSweepMultipliesAddsOrIsGiven) {
   EXPECT_EQ(parse({"-b", "8", "-e", "64", "-f", "2"})->byte_sizes(), (Sizes{8, 16, 32, 64}));
   EXPECT_EQ(parse({"-b", "8", "-e", "20", "-i", "6"})->byte_sizes(), (Sizes{8, 14, 20}));
@@ -132,7 +123,8 @@ TEST(Flags, EachIsAcceptedByEveryNameAndChangesTheOptions) {
       if (name == "-K" || name == "--per_iter_skip") arguments.insert(arguments.end(), {"-I", "1"});
       const auto options = parse(arguments);
       ASSERT_TRUE(options);
-      EXPECT_EQ(options->notes.size(), flag.kind == FlagKind::kNoEffect || flag.only_with_vs());
+      EXPECT_EQ(options->notes.size(),
+                flag.group.use != FlagUse::kAlways && flag.group.use != FlagUse::kWithoutVs);
     }
   }
 }
@@ -141,7 +133,7 @@ TEST(Flags, NamesAreUniqueAndExplained) {
   std::set<std::string> names;
   for (const Flag& flag : all_flags()) {
     EXPECT_FALSE(std::string(flag.meaning).empty()) << flag.names;
-    EXPECT_EQ(flag.apply == nullptr, flag.kind == FlagKind::kNoEffect) << flag.names;
+    EXPECT_EQ(flag.apply == nullptr, flag.group.use == FlagUse::kNever) << flag.names;
     for (const std::string& name : names_of(flag)) EXPECT_TRUE(names.insert(name).second) << name;
   }
   // getopt's string of nccl-tests 2.19.6, and its long names.

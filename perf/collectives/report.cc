@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <map>
 #include <utility>
-
-#include "perf/collectives/report_json.h"
-#include "perf/collectives/resident.h"
 
 namespace tutti::perf {
 namespace {
@@ -19,6 +17,13 @@ namespace {
 constexpr int kAlgorithmWidth = 20;
 constexpr int kTransportWidth = 10;
 constexpr int kTimestampWidth = 19;
+
+/// Right-aligned, two blanks before it.
+std::string padded(const std::string& text, int width) {
+  const auto room = static_cast<size_t>(width);
+  const size_t blanks = text.size() < room ? room - text.size() : 0;
+  return "  " + std::string(blanks, ' ') + text;
+}
 
 /// The five columns on the left. `begin` is what a line starts with, as wide as "# " + 10.
 std::string key_text(const std::string& begin, const std::array<std::string, 4>& rest) {
@@ -105,6 +110,19 @@ std::optional<double> least_bandwidth() {
   return std::atof(text);
 }
 
+std::string byte_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB"};
+  int unit = 0;
+  while (unit < 3 && std::fabs(bytes) >= 1024) {
+    bytes /= 1024;
+    ++unit;
+  }
+  const int digits = std::fabs(bytes) < 10 ? 2 : std::fabs(bytes) < 100 ? 1 : 0;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s", digits, bytes, kUnits[unit]);
+  return text;
+}
+
 size_t Results::wrong_elements() const {
   size_t total = 0;
   for (const Line& line : lines) {
@@ -125,7 +143,7 @@ double Results::average_bus_bandwidth() const {
 }
 
 Report::Report(const PerfOptions& options, std::vector<Participant> ranks)
-    : options_(options), columns_(cell_columns(options.report)) {
+    : options_(options), fields_(cell_fields(options.report)) {
   results_.ranks = std::move(ranks);
   results_.started_at = time_now();
 }
@@ -178,9 +196,9 @@ void Report::print_ranks() const {
 void Report::print_columns() const {
   std::string names;
   std::string units;
-  for (const CellColumn& column : columns_) {
-    names += padded(column.name, column.width);
-    units += padded(column.unit, column.width);
+  for (const CellField& field : fields_) {
+    names += padded(field.heading, field.width);
+    units += padded(field.unit, field.width);
   }
   const auto half = [&](const char* title) {
     std::string text = "           " + std::string(title);
@@ -201,21 +219,16 @@ void Report::print_columns() const {
         tail_text(report, {"", "", "%Y-%m-%d %H:%M:%S"}));
 }
 
-std::string Report::cell_text(const std::optional<Cell>& cell) const {
-  std::string text;
-  for (const CellColumn& column : columns_) {
-    text += padded(cell ? column.text(*cell) : "N/A", column.width);
-  }
-  return text;
-}
-
 void Report::add(const Line& line) {
   const CollectiveTraits& traits = traits_of(options_.collective);
-  const std::string op = traits.has(Trait::kReduces) ? reduce_op_name(line.one.op) : "none";
-  const std::string root = std::to_string(traits.has(Trait::kHasRoot) ? line.one.root : -1);
-  const std::string key =
-      key_text(right_aligned(std::to_string(line.size_bytes), 12),
-               {std::to_string(line.count), data_type(line.one.type).name, op, root});
+  const auto cell_text = [&](const std::optional<Cell>& cell) {
+    std::string text;
+    for (const CellField& field : fields_) text += padded(field.text(cell), field.width);
+    return text;
+  };
+  const std::string key = key_text(right_aligned(std::to_string(line.size_bytes), 12),
+                                   {std::to_string(line.count), data_type(line.one.type).name,
+                                    line.op_name(traits), std::to_string(line.root(traits))});
   const Choice choice = line.choice.value_or(Choice{});
   const std::string text =
       key + cell_text(line.out_of_place) + cell_text(line.in_place) +

@@ -1,12 +1,14 @@
-// nccl-tests' table, footer and exit code.
+// The results of a run in two formats: nccl-tests' table with its footer and exit code, and a JSON
+// file with the names of nccl-tests' files (format 3) where it has them;
+// docs/perf_results.schema.json describes all of it.
 #pragma once
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "perf/collectives/columns.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/measure.h"
 #include "perf/collectives/options.h"
@@ -24,6 +26,28 @@ struct Participant {
 /// Collective: every rank, in order.
 std::vector<Participant> all_participants(const RankContext& context, const Subgroup& group);
 
+/// A number of a cell: both formats are written from the same list.
+struct CellField {
+  const char* heading;  // of the column in the left and the right half of the table
+  const char* unit;
+  int width;
+  int digits;        // behind the point, at most; 0: the number is whole
+  const char* name;  // in the JSON file; "": it stands there among the iterations' statistics
+  bool (*is_shown)(const ReportOptions& report);
+  std::optional<double> (*value)(const Cell& cell);  // empty: there is none, "N/A" and null
+
+  std::string text(const std::optional<Cell>& cell) const;
+};
+
+/// nccl-tests' four, and those that were asked for.
+std::vector<CellField> cell_fields(const ReportOptions& report);
+
+/// The number with as many digits behind the point, at most `digits`, as fit the width.
+std::string fitted(double number, int width, int digits);
+
+/// "512 B", "1.50 KB" ... "2.00 GB", as nccl-tests writes them.
+std::string byte_text(double bytes);
+
 struct Line {
   Case one;
   size_t size_bytes;
@@ -34,6 +58,14 @@ struct Line {
   std::optional<Cell> in_place;  // empty: the collective has no in-place form
   std::optional<Choice> choice;  // with --verbose
   std::string measured_at;       // "2026-11-21 14:03:59"
+
+  /// As the formats write them: "none" and -1 where the collective has none.
+  const char* op_name(const CollectiveTraits& traits) const {
+    return traits.has(Trait::kReduces) ? reduce_op_name(one.op) : "none";
+  }
+  int root(const CollectiveTraits& traits) const {
+    return traits.has(Trait::kHasRoot) ? one.root : -1;
+  }
 };
 
 /// The results of a whole run, for the table and the JSON file.
@@ -58,6 +90,13 @@ std::string time_now();
 /// NCCL_TESTS_MIN_BW, GB/s; empty where it is not set.
 std::optional<double> least_bandwidth();
 
+/// Writes the JSON file that was asked for, if one was. Errors: PerfError.
+void write_json(const PerfOptions& options, const Results& results);
+
+/// Whether a variable of the environment may be written to a file: ours and nccl-tests', without
+/// those that hold keys or ids.
+bool may_be_told(const std::string& variable);
+
 /// Prints as the results come. One rank speaks.
 class Report {
  public:
@@ -79,10 +118,9 @@ class Report {
   void print_columns() const;
   void print_traffic(const Line& line) const;
   void print_wrong(const Line& line, const Cell& cell, const char* placement) const;
-  std::string cell_text(const std::optional<Cell>& cell) const;
 
   const PerfOptions& options_;
-  const std::vector<CellColumn> columns_;
+  const std::vector<CellField> fields_;
   Results results_;
 };
 

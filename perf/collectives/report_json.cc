@@ -1,11 +1,11 @@
-#include "perf/collectives/report_json.h"
-
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
+
+#include "perf/collectives/report.h"
 
 namespace tutti::perf {
 namespace {
@@ -34,14 +34,18 @@ Json to_json(const Finding& finding) {
 }
 
 Json to_json(const PerfOptions& options, const Cell& cell) {
-  const bool queued = options.report.processor_time;
-  Json json = {{queued ? "cpu_time" : "time", queued ? cell.queued_us : cell.us},
-               {"alg_bw", cell.algorithm_bandwidth},
-               {"bus_bw", cell.bus_bandwidth},
-               {"nwrong", nullptr}};
-  if (options.report.device_time) json["device_time"] = cell.device_us;
-  if (options.report.predicted) json["predicted"] = cell.predicted_us;
-  if (cell.checked) json["nwrong"] = cell.wrong_elements();
+  Json json = Json::object();
+  for (const CellField& field : cell_fields(options.report)) {
+    if (*field.name == '\0') continue;
+    Json& entry = json[field.name];
+    const std::optional<double> number = field.value(cell);
+    if (!number) continue;
+    if (field.digits == 0) {
+      entry = static_cast<size_t>(*number);
+    } else {
+      entry = *number;
+    }
+  }
   if (cell.wrong) json["first_wrong"] = to_json(*cell.wrong);
   return json;
 }
@@ -66,8 +70,8 @@ Json to_json(const PerfOptions& options, const Line& line) {
   Json json = {{"size", line.size_bytes},
                {"count", line.count},
                {"type", data_type(line.one.type).name},
-               {"redop", traits.has(Trait::kReduces) ? reduce_op_name(line.one.op) : "none"},
-               {"root", root_text(traits.has(Trait::kHasRoot) ? line.one.root : -1)},
+               {"redop", line.op_name(traits)},
+               {"root", root_text(line.root(traits))},
                {"cycle", line.cycle},
                {"measured_at", line.measured_at},
                {"out_of_place", to_json(options, line.out_of_place)},

@@ -1,15 +1,13 @@
 #include "perf/collectives/traffic.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "perf/collectives/error.h"
+#include "perf/command_line.h"
 
 namespace tutti::perf {
 namespace {
@@ -17,31 +15,21 @@ namespace {
 /// How far `to` is behind `from`, round the end.
 int distance(int from, int to, int ranks) { return (to - from + ranks) % ranks; }
 
-std::optional<double> parse_number(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool all = error == std::errc{} && end == text.data() + text.size();
-  return all ? std::optional(number) : std::nullopt;
+constexpr double kMostBytes = 0x1p60;
+
+/// A number of which `what` says where it stands.
+double number_at(const std::string& what, const std::string& text, double most) {
+  try {
+    return real_number(text, 0, most);
+  } catch (const PerfError& error) {
+    throw PerfError(what + ": " + error.what(), kExitUsage);
+  }
 }
 
 /// A variable's number; `standard` where it is not set.
 double number_of(const char* name, double standard, double most) {
   const char* text = std::getenv(name);
-  if (text == nullptr) return standard;
-  const std::optional<double> number = parse_number(text);
-  if (number && *number >= 0 && *number <= most) return *number;
-  std::ostringstream sentence;
-  sentence << name << "='" << text << "' is not a number from 0 to " << most;
-  throw PerfError(sentence.str(), kExitUsage);
-}
-
-constexpr double kMostBytes = 0x1p60;
-
-size_t parse_entry(const std::string& word, double scale, const std::string& where) {
-  const std::optional<double> number = parse_number(word);
-  const double bytes = number.value_or(-1) * scale;
-  if (number && *number >= 0 && bytes <= kMostBytes) return static_cast<size_t>(bytes);
-  throw PerfError(where + ": '" + word + "' is no number of bytes", kExitUsage);
+  return text == nullptr ? standard : number_at(name, text, most);
 }
 
 }  // namespace
@@ -61,7 +49,10 @@ TrafficMatrix parse_traffic_matrix(const std::string& text, double scale, const 
     std::istringstream words(line);
     const size_t before = matrix.bytes.size();
     const std::string where = name + ", row " + std::to_string(matrix.ranks + 1);
-    for (std::string word; words >> word;) matrix.bytes.push_back(parse_entry(word, scale, where));
+    for (std::string word; words >> word;) {
+      const double most = kMostBytes / std::max(scale, 1.0);
+      matrix.bytes.push_back(static_cast<size_t>(number_at(where, word, most) * scale));
+    }
     const size_t found = matrix.bytes.size() - before;
     if (found == 0) continue;
     if (matrix.ranks++ == 0) columns = found;

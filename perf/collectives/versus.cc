@@ -11,9 +11,8 @@
 #include <utility>
 
 #include "perf/collectives/command.h"
-#include "perf/collectives/core_distance.h"
 #include "perf/collectives/error.h"
-#include "perf/collectives/machine_load.h"
+#include "perf/collectives/machine.h"
 #include "perf/collectives/rounds.h"
 #include "perf/collectives/versus_table.h"
 #include "src/base/words.h"

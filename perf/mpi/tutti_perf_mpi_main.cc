@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "perf/collectives/board.h"
 #include "perf/collectives/collective.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/rounds.h"
-#include "perf/collectives/board.h"
 #include "perf/mpi/duel.h"
 
 namespace tutti::perf {

@@ -1,8 +1,6 @@
 #include "tools/cli/sim_options.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
 #include "perf/collectives/error.h"
 #include "perf/collectives/options.h"
@@ -15,15 +13,6 @@ using perf::CommandLine;
 using perf::PerfError;
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
-
-double number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) {
-    throw PerfError("'" + std::string(text) + "' is no number from 0 on", perf::kExitUsage);
-  }
-  return value;
-}
 
 /// "rack:3=0.5" in three; what stands behind '=' or '@' may be missing.
 struct Named {
@@ -64,7 +53,7 @@ void fail(sim::Network& network, const sim::LinkFault& fault) {
 }
 
 sim::Time time_of(const std::string& microseconds) {
-  return microseconds.empty() ? 0 : sim::picoseconds(number(microseconds) * 1000);
+  return microseconds.empty() ? 0 : sim::picoseconds(perf::real_number(microseconds) * 1000);
 }
 
 // "hashed:8": how connections are spread, and over how many links of an uplink.
@@ -100,7 +89,7 @@ void add_call(CommandLine& line, SimOptions& options) {
       {"--topology", "FILE", "the cluster: a file as of docs/topology.md", "", "The call", true},
       options.topology);
   const auto bytes = [](uint64_t& size) {
-    return [&size](const std::string& text) { size = perf::parse_bytes(text); };
+    return [&size](const std::string& text) { size = perf::byte_count(text); };
   };
   line.add({"-b,--minbytes", "SIZE", "of the larger buffer; K, M, G are powers of 1024", "1M",
             "The call"},
@@ -153,7 +142,7 @@ void add_faults(CommandLine& line, SimOptions& options) {
 void add_costs(CommandLine& line, sim::Costs& costs) {
   constexpr const char* kGroup = "What a rank's own work costs";
   const auto real = [](double& value) {
-    return [&value](const std::string& text) { value = number(text); };
+    return [&value](const std::string& text) { value = perf::real_number(text); };
   };
   line.add({"--cores", "N", "of a host; 0: one for each rank", "0", kGroup}, costs.cores, 0,
            1 << 16);
@@ -229,19 +218,19 @@ void add_link_faults(const SimOptions& options, sim::Network& network) {
   for (const std::string& text : options.slow) {
     const Named name = named(text, '=');
     sim::LinkFault fault = fault_of(name, network);
-    fault.factor = number(name.value);
+    fault.factor = perf::real_number(name.value);
     fail(network, fault);
   }
   for (const std::string& text : options.delayed) {
     const Named name = named(text, '=');
     sim::LinkFault fault = fault_of(name, network);
-    fault.delay_ns = number(name.value) * 1000;
+    fault.delay_ns = perf::real_number(name.value) * 1000;
     fail(network, fault);
   }
   for (const std::string& text : options.lossy) {
     const Named name = named(text, '=');
     sim::LinkFault fault = fault_of(name, network);
-    fault.loss = number(name.value);
+    fault.loss = perf::real_number(name.value);
     fail(network, fault);
   }
   for (const std::string& text : options.dead) {
@@ -256,7 +245,7 @@ std::vector<sim::RankFault> rank_faults(const SimOptions& options) {
   std::vector<sim::RankFault> faults;
   for (const std::string& text : options.slow_ranks) {
     const Named name = named("rank:" + text, '=');
-    faults.push_back({static_cast<int>(name.node), number(name.value), sim::kNever});
+    faults.push_back({static_cast<int>(name.node), perf::real_number(name.value), sim::kNever});
   }
   for (const std::string& text : options.dead_ranks) {
     const Named name = named("rank:" + text, '@');

@@ -1,4 +1,4 @@
-#include "perf/collectives/core_distance.h"
+#include "perf/collectives/machine.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -26,6 +26,22 @@ TEST(CoreDistance, TwoProcessorsHaveOne) {
   EXPECT_GT(*ns, 0);
   EXPECT_EQ(core_distance_text(110.4), "110 ns");
 }
+
+TEST(MachineLoad, OwnWorkIsNotTheOthers) {
+  const ProcessorTime before{100, 50, 10};
+  EXPECT_DOUBLE_EQ(share_of_others(before, {120, 65, 20}), 0.25);
+  EXPECT_DOUBLE_EQ(share_of_others(before, {120, 60, 20}), 0);
+  EXPECT_DOUBLE_EQ(share_of_others(before, {120, 55, 20}), 0);  // clocks tick unequally
+  EXPECT_DOUBLE_EQ(share_of_others(before, before), 0);
+}
+
+TEST(MachineLoad, TheMachineHasAClock) {
+  const ProcessorTime time = processor_time();
+  EXPECT_GT(time.total, time.busy);
+  EXPECT_GT(time.busy, 0);
+}
+
+TEST(MachineLoad, AProcessHoldsMemory) { EXPECT_GT(resident_bytes(), 0); }
 
 }  // namespace
 }  // namespace tutti::perf
