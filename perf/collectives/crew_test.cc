@@ -52,9 +52,7 @@ bool ignores_children(pid_t process) {
 int run_like_launched(const CrewShape& shape, const RankBody& body) {
   tuttiUniqueId id{};
   if (tuttiGetUniqueId(&id) != tuttiSuccess) return -1;
-  const BoardOf board_of = [&](int rank) {
-    return make_group_board(id, rank, shape.ranks());
-  };
+  const BoardOf board_of = [&](int rank) { return make_group_board(id, rank, shape.ranks()); };
   std::vector<int> results(static_cast<size_t>(shape.processes));
   {
     std::vector<std::jthread> processes;

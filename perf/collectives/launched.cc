@@ -56,9 +56,7 @@ std::vector<std::string> arguments_of(int argc, char** argv,
 // only hands out the id of the communicator in which all of them are.
 int run_launched(const CrewShape& shape, int process, const RankBody& body) {
   const tuttiUniqueId id = Processes().make_id(process);
-  const BoardOf board_of = [&](int rank) {
-    return make_group_board(id, rank, shape.ranks());
-  };
+  const BoardOf board_of = [&](int rank) { return make_group_board(id, rank, shape.ranks()); };
   return run_process(shape, process, board_of, body);
 }
 
