@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "perf/collectives/error.h"
+#include "src/base/words.h"
 
 namespace tutti::perf {
 
@@ -55,8 +56,20 @@ int status_of_output(int status) {
   return kExitFailed;
 }
 
+std::string program_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
 std::string program_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  return std::filesystem::path(program_path()).parent_path().string();
+}
+
+bool is_runnable(std::string_view program) {
+  const auto may_run = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
+  if (program.find('/') != std::string_view::npos) return may_run(std::string(program));
+  const char* const path = std::getenv("PATH");
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    if (!folder.empty() && may_run(std::string(folder) + "/" + std::string(program))) return true;
+  }
+  return false;
 }
 
 void expect_children() { signal(SIGCHLD, SIG_DFL); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@ void expect_children();
 /// signal; 127 if there is no such program, which has been said on stderr.
 int run_command(std::vector<std::string> command, const Variables& environment);
 
+/// Whether there is such a program, in PATH where the name has no folder.
+bool is_runnable(std::string_view program);
+
 /// Looks whether a file can be written; leaves things as they are. "" is no file. Errors:
 /// PerfError.
 void check_writable(const std::string& path);
@@ -26,6 +30,7 @@ void check_writable(const std::string& path);
 int status_of_output(int status);
 
 /// Where the running program lies, with symbolic links followed.
+std::string program_path();
 std::string program_folder();
 
 /// A file that goes with its owner.

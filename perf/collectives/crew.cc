@@ -1,50 +1,21 @@
 #include "perf/collectives/crew.h"
 
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "perf/collectives/command.h"
 #include "perf/collectives/error.h"
 
 namespace tutti::perf {
 namespace {
-
-constexpr std::chrono::milliseconds kPoll{10};
-constexpr int kPollsPerSecond = 100;
-
-/// How long to wait for the others when one rank has ended, or more.
-class WaitLimit {
- public:
-  explicit WaitLimit(const Grace& grace) : grace_(grace) {}
-
-  /// To be asked once in kPoll.
-  bool is_over(bool failed) {
-    if (failed != failed_) polls_ = 0;
-    failed_ = failed;
-    return ++polls_ > (failed ? grace_.after_failure : grace_.after_end) * kPollsPerSecond;
-  }
-
- private:
-  const Grace grace_;
-  int polls_ = 0;
-  bool failed_ = false;
-};
 
 int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body) {
   std::shared_ptr<Board> board;
@@ -60,111 +31,6 @@ int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body)
     return known != nullptr ? known->exit_code : kExitFailed;
   }
 }
-
-/// The processes of a crew, seen from their parent.
-class Children {
- public:
-  explicit Children(const CrewShape& shape)
-      : shape_(shape), board_(make_shared_board(shape.ranks())) {}
-
-  void fork_all(const RankBody& body) {
-    for (int process = 0; process < shape_.processes; ++process) fork_one(process, body);
-  }
-
-  /// Waits for all; after the first not for ever.
-  int wait_all() {
-    while (running_ == shape_.processes) wait_one(0);
-    WaitLimit wait_limit(shape_.grace);
-    while (running_ > 0) {
-      if (wait_one(WNOHANG)) continue;
-      if (wait_limit.is_over(result_ != kExitOk)) break;
-      std::this_thread::sleep_for(kPoll);
-    }
-    kill_rest();
-    return result_;
-  }
-
- private:
-  void fork_one(int process, const RankBody& body) {
-    const pid_t parent = getpid();
-    const pid_t child = fork();
-    if (child < 0) {
-      kill_rest();
-      throw PerfError(std::string("fork: ") + std::strerror(errno));
-    }
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);  // the parent died before prctl
-      const int result = run_process(
-          shape_, process, [&](int) { return board_; }, body);
-      _exit(status_of_output(result));
-    }
-    pids_.push_back(child);
-    ++running_;
-  }
-
-  bool wait_one(int flags) {
-    int status = 0;
-    const pid_t pid = waitpid(-1, &status, flags);
-    if (pid < 0 && errno == ECHILD) give_up();
-    const auto found = std::find(pids_.begin(), pids_.end(), pid);
-    if (found == pids_.end()) return false;
-    note_end(static_cast<int>(found - pids_.begin()), status);
-    return true;
-  }
-
-  /// Somebody else has waited for them: nobody can say how they ended.
-  void give_up() {
-    std::fprintf(stderr, "tutti: %d processes have ended, and not said how\n", running_);
-    result_ = std::max<int>(result_, kExitFailed);
-    pids_.clear();
-    running_ = 0;
-  }
-
-  void note_end(int process, int status) {
-    --running_;
-    const auto index = static_cast<size_t>(process);
-    const pid_t pid = std::exchange(pids_[index], -1);
-    if (WIFSIGNALED(status)) {
-      report_signal(process, pid, WTERMSIG(status));
-      result_ = std::max(result_, 1);
-      board_->fail();
-    } else {
-      result_ = std::max(result_, WEXITSTATUS(status));
-    }
-  }
-
-  std::string ranks_of(int process) const {
-    const int first = process * shape_.threads;
-    if (shape_.threads == 1) return "rank " + std::to_string(first);
-    return "ranks " + std::to_string(first) + "-" + std::to_string(first + shape_.threads - 1);
-  }
-
-  void report_signal(int process, pid_t pid, int signal) const {
-    std::fprintf(stderr, "tutti: %s (pid %d) died of signal %d (%s)\n", ranks_of(process).c_str(),
-                 static_cast<int>(pid), signal, strsignal(signal));
-  }
-
-  void kill_rest() {
-    for (size_t process = 0; process < pids_.size(); ++process) {
-      const pid_t pid = pids_[process];
-      if (pid <= 0) continue;
-      std::fprintf(stderr, "tutti: %s (pid %d) did not end when others had: killed\n",
-                   ranks_of(static_cast<int>(process)).c_str(), static_cast<int>(pid));
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-      result_ = std::max(result_, 1);
-    }
-    pids_.clear();
-    running_ = 0;
-  }
-
-  const CrewShape shape_;
-  const std::shared_ptr<Board> board_;
-  std::vector<pid_t> pids_;  // -1 once it has ended
-  int running_ = 0;
-  int result_ = 0;
-};
 
 /// The ranks of a process, as threads.
 class Threads {
@@ -187,7 +53,7 @@ class Threads {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return running_ < shape_.threads; });
     WaitLimit wait_limit(shape_.grace);
-    while (!ended_.wait_for(lock, kPoll, [&] { return running_ == 0; })) {
+    while (!ended_.wait_for(lock, kChildrenPoll, [&] { return running_ == 0; })) {
       if (wait_limit.is_over(worst_ != kExitOk)) give_up();
     }
     return worst_;
@@ -237,11 +103,23 @@ int run_crew(const CrewShape& shape, const RankBody& body) {
     return run_process(
         shape, 0, [&](int) { return board; }, body);
   }
-  std::fflush(nullptr);  // or every child writes what is in the buffers again
-  expect_children();
-  Children children(shape);
-  children.fork_all(body);
-  return children.wait_all();
+  const std::shared_ptr<Board> board = make_shared_board(shape.ranks());
+  Children children;
+  children.count = shape.processes;
+  children.run = [&](int process) {
+    return run_process(
+        shape, process, [&](int) { return board; }, body);
+  };
+  children.name = [&](int process) { return ranks_text(process, shape.threads); };
+  children.on_death = [&] { board->fail(); };
+  children.grace = shape.grace;
+  return run_children(children);
+}
+
+std::string ranks_text(int process, int threads) {
+  const int first = process * threads;
+  if (threads == 1) return "rank " + std::to_string(first);
+  return "ranks " + std::to_string(first) + "-" + std::to_string(first + threads - 1);
 }
 
 void pin_if_two(const RankContext& context) {

@@ -6,8 +6,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "perf/collectives/board.h"
+#include "perf/collectives/children.h"
 
 namespace tutti::perf {
 
@@ -16,13 +18,6 @@ struct RankContext {
   int rank;
   int ranks;
   Board& board;
-};
-
-/// Ranks end together. Seconds that a rank has to end in when another one has: one that has not is
-/// named and ended. Time in which the machine stands still does not count.
-struct Grace {
-  int after_failure = 10;
-  int after_end = 60;
 };
 
 struct CrewShape {
@@ -51,6 +46,9 @@ int run_crew(const CrewShape& shape, const RankBody& body);
 /// with its rank, fails the board and counts as the exit code of its PerfError (others: 1). A rank
 /// that has not ended when the shape's grace is over ends the program: a thread cannot be stopped.
 int run_process(const CrewShape& shape, int process, const BoardOf& board_of, const RankBody& body);
+
+/// "rank 3", or "ranks 6-7": those of a process.
+std::string ranks_text(int process, int threads);
 
 /// Binds the calling thread to the rank's own processor if there are two ranks and enough
 /// processors. With more ranks the scheduler does better than a fixed choice.

@@ -86,6 +86,8 @@ constexpr FlagGroup kSizes = {"Sizes and data", kAlways};
 constexpr FlagGroup kLoop = {"The timed loop", kWithoutVs};  // --vs has a loop of its own,
 constexpr FlagGroup kEveryLoop = {kLoop.heading, kAlways};
 constexpr FlagGroup kRanks = {"Ranks and buffers", kAlways};
+constexpr FlagGroup kHosts = {"Several hosts", kAlways};
+constexpr FlagGroup kLauncher = {kHosts.heading, kWithHosts};
 constexpr FlagGroup kReport = {"The report", kWithoutVs};  // and tables of its own
 constexpr FlagGroup kPeers = {"Comparison with MPI", kAlways};
 constexpr FlagGroup kRounds = {kPeers.heading, kWithAnyVs};
@@ -188,6 +190,21 @@ constexpr Flag kFlags[] = {
      kNcclTests,
      [](Text text, Draft& d) { d.options.unaligned_elements = whole_number(text, 0, 1 << 20); }},
 
+    // ---- several hosts
+    {"--hosts", "HOST:N,...", "", "ranks on these hosts, N processes each; without :N, one", kHosts,
+     kOwn, [](Text text, Draft& d) { d.options.hosts.hosts.push_back(parse_host(text)); }},
+    {"--hostfile", "FILE", "", "the same from a file: HOST slots=N a line, as mpirun has it",
+     kHosts, kOwn,
+     [](Text text, Draft& d) {
+       for (const HostSlots& host : read_hostfile(text)) d.options.hosts.hosts.push_back(host);
+     }},
+    {"--launcher", "COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}",
+     "starts a shell's command line, its last argument, on {host}: docker exec -i {host} sh -c",
+     kLauncher, kOwn, [](Text text, Draft& d) { d.options.hosts.launcher = text; }},
+    {"--remote-program", "PATH", "",
+     "of this program on the hosts, where it is not the same as here", kLauncher, kOwn,
+     [](Text text, Draft& d) { d.options.hosts.program = text; }},
+
     // ---- the report
     {"-J,--output_file,--json", "FILE", "", "write configuration and results there (docs/perf.md)",
      kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.json_file = text; }},
@@ -260,6 +277,8 @@ std::string names_as_code(std::string_view names) {
 }
 
 }  // namespace
+
+bool Flag::is_of_hosts() const { return std::string_view(group.heading) == kHosts.heading; }
 
 std::span<const Flag> all_flags() { return kFlags; }
 

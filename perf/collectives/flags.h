@@ -37,6 +37,7 @@ enum class FlagUse {
   kWithoutVs,
   kWithVs,     // only in a comparison with MPI
   kWithAnyVs,  // and in one with NCCL
+  kWithHosts,  // only with --hosts or --hostfile
   kNever,      // accepted, and `meaning` says why it does nothing here
 };
 
@@ -56,6 +57,7 @@ struct Flag {
   /// Errors: PerfError, without the flag's name.
   void (*apply)(const std::string& value, Draft& draft);
 
+  bool is_of_hosts() const;
   bool is_shown() const { return *group.heading != '\0'; }
   Argument argument() const { return {names, value, meaning, standard, group.heading}; }
 };

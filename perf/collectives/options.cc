@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "perf/collectives/command.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/flags.h"
 
@@ -70,10 +71,14 @@ SizeOptions settle_sizes(const Draft& draft) {
   return sizes;
 }
 
-CrewShape settle_crew(const Draft& draft) {
+CrewShape settle_crew(Draft& draft) {
   CrewShape crew;
   crew.threads = draft.options.threads * draft.options.gpus;
   crew.processes = draft.processes.value_or(draft.in_one_process ? 1 : 2);
+  if (std::vector<HostSlots>& hosts = draft.options.hosts.hosts; !hosts.empty()) {
+    crew.processes = draft.processes.value_or(slots_of(hosts));
+    hosts = take_slots(hosts, crew.processes);
+  }
   if (crew.ranks() > kMaxRanks) {
     throw PerfError("--ranks " + std::to_string(crew.processes) +
                         " processes of -t * -g = " + std::to_string(crew.threads) +
@@ -138,14 +143,18 @@ void note_unused(Draft& draft) {
         return compares;
       case FlagUse::kWithAnyVs:
         return compares || draft.options.report.beside_nccl;
+      case FlagUse::kWithHosts:
+        return !draft.options.hosts.hosts.empty();
       default:
         return true;
     }
   };
   for (const Flag* flag : draft.given) {
     if (has_effect(flag->group.use)) continue;
-    draft.options.notes.push_back(std::string(flag->names) + " has no effect " +
-                                  (compares ? "with --vs" : "without --vs"));
+    const char* const where = flag->group.use == FlagUse::kWithHosts ? "without --hosts"
+                              : compares                             ? "with --vs"
+                                                                     : "without --vs";
+    draft.options.notes.push_back(std::string(flag->names) + " has no effect " + where);
   }
 }
 
@@ -183,6 +192,10 @@ PerfOptions settle(Draft& draft) {
   options.crew = settle_crew(draft);
   settle_report(options);
   check_device(options);
+  if (!options.hosts.hosts.empty() && !options.versus.peers.empty()) {
+    throw PerfError("--vs compares the ranks of one host: leave out --hosts", kExitUsage);
+  }
+  if (options.hosts.program.empty()) options.hosts.program = program_path();
   const bool has_buffers = traits.send != Extent::kNothing;
   if (!has_buffers) options.sizes.list = {0};
   if (options.collective == Collective::kHypercube && options.aggregate > 1) {

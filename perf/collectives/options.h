@@ -11,6 +11,7 @@
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/datatypes.h"
+#include "perf/collectives/host_list.h"
 
 namespace tutti::perf {
 
@@ -62,6 +63,13 @@ struct VersusOptions {
   std::string configuration;
 };
 
+struct HostsOptions {
+  std::vector<HostSlots>
+      hosts;  // empty: the ranks are on this host, or a launcher has started them
+  std::string launcher = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
+  std::string program;  // on each of them; empty: the path of this one
+};
+
 struct PerfOptions {
   Collective collective = Collective::kAllReduce;
   SizeOptions sizes;
@@ -80,6 +88,7 @@ struct PerfOptions {
   int threads = 1;
   int gpus = 1;  // per thread; the crew's threads are threads * gpus
   CrewShape crew;
+  HostsOptions hosts;
   CommunicatorOptions communicator;
   bool on_device = false;  // buffers are memory of CUDA devices
   bool registered = false;

@@ -1,7 +1,9 @@
 #include "perf/collectives/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -92,13 +94,31 @@ TEST(Options, RanksAreProcessesTimesThreads) {
 
 // A value that every flag with this placeholder takes.
 std::string example_of(const Flag& flag) {
-  static const std::map<std::string, std::string> examples = {
-      {"SIZE", "1K"},   {"X", "2"},         {"SIZE,...", "8,1K"},   {"RANK", "1"},
-      {"N", "1"},       {"0-1", "1"},       {"0-2", "2"},           {"0-3", "3"},
-      {"SECONDS", "1"}, {"KIND", "host"},   {"FILE", "file"},       {"PEER,...", "ompi"},
-      {"MS", "1"},      {"PROGRAM", "cat"}, {"RANK:ELEMENT", "1:2"}};
+  static const std::map<std::string, std::string> examples = {{"SIZE", "1K"},
+                                                              {"X", "2"},
+                                                              {"SIZE,...", "8,1K"},
+                                                              {"RANK", "1"},
+                                                              {"N", "1"},
+                                                              {"0-1", "1"},
+                                                              {"0-2", "2"},
+                                                              {"0-3", "3"},
+                                                              {"SECONDS", "1"},
+                                                              {"KIND", "host"},
+                                                              {"FILE", "file"},
+                                                              {"PEER,...", "ompi"},
+                                                              {"MS", "1"},
+                                                              {"PROGRAM", "cat"},
+                                                              {"RANK:ELEMENT", "1:2"},
+                                                              {"HOST:N,...", "node1:2"},
+                                                              {"COMMAND", "sh -c"},
+                                                              {"PATH", "/tutti"}};
   if (flag.names == std::string("-o,--op")) return "max";
   if (flag.names == std::string("-d,--datatype")) return "half";
+  static const std::string hostfile = testing::TempDir() + "hosts." + std::to_string(getpid());
+  if (flag.names == std::string("--hostfile")) {
+    std::ofstream(hostfile) << "node1 slots=2\n";
+    return hostfile;
+  }
   if (flag.names == std::string("--device")) return "cuda";
   if (flag.names == std::string("--engine")) return "auto";
   const auto found = examples.find(flag.value);

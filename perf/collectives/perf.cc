@@ -13,6 +13,8 @@
 #include "perf/collectives/cuda_device.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/flags.h"
+#include "perf/collectives/host_agent.h"
+#include "perf/collectives/hosts.h"
 #include "perf/collectives/launched.h"
 #include "perf/collectives/measure.h"
 #include "perf/collectives/nccl_baseline.h"
@@ -163,6 +165,9 @@ void check_launched(const PerfOptions& options, const bootstrap::Launch& launch)
   if (!options.versus.peers.empty()) {
     throw PerfError("--vs starts its own ranks: run it without " + launch.how, kExitUsage);
   }
+  if (!options.hosts.hosts.empty()) {
+    throw PerfError("--hosts starts its own ranks: run it without " + launch.how, kExitUsage);
+  }
 }
 
 /// Collective: whether rank 0 can write and draw what it will have to. All learn it, so that no
@@ -200,6 +205,14 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
 
 }  // namespace
 
+int launched_main(const std::vector<std::string>& arguments) {
+  std::vector<char*> words;
+  std::vector<std::string> copy = arguments;
+  for (std::string& word : copy) words.push_back(word.data());
+  if (!words.empty()) return collective_main(static_cast<int>(words.size()), words.data());
+  return kExitUsage;
+}
+
 int collective_main(int argc, char** argv) {
   const CollectiveTraits* traits = find_collective(argv[0]);
   if (traits == nullptr) {
@@ -216,6 +229,7 @@ int collective_main(int argc, char** argv) {
         parse_options(*traits, static_cast<int>(words.size()), words.data(), &exit_code);
     if (!options) return exit_code;
     if (!launch && !options->versus.peers.empty()) return versus_main(*options, arguments);
+    if (!launch && !options->hosts.hosts.empty()) return hosts_main(*options, arguments);
     return measure(*options, launch);
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti perf: %s\n", error.what());
@@ -231,6 +245,7 @@ int perf_main(int argc, char** argv) {
   const std::string wanted = argv[1];
   if (wanted == "--help" || wanted == "-h") return list_collectives(stdout);
   if (wanted == "compare") return compare_main(argc - 1, argv + 1);
+  if (wanted == "agent") return agent_main();
   if (wanted == "flags") {
     std::fputs(flags_as_markdown().c_str(), stdout);
     return kExitOk;

@@ -100,19 +100,10 @@ std::string program_path(const VersusOptions& versus, const Implementation& by) 
   return program.string();
 }
 
-bool is_in_path(std::string_view program) {
-  const char* const path = std::getenv("PATH");
-  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
-    const std::string file = std::string(folder) + "/" + std::string(program);
-    if (!folder.empty() && access(file.c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 /// Where none is installed, the first: that it cannot be run is told by whoever tries.
 std::string launcher_of(const VersusOptions& versus, const Implementation& by) {
   if (!versus.mpirun.empty()) return versus.mpirun;
-  const auto found = std::find_if(by.launchers.begin(), by.launchers.end(), is_in_path);
+  const auto found = std::find_if(by.launchers.begin(), by.launchers.end(), is_runnable);
   return std::string(found == by.launchers.end() ? by.launchers.front() : *found);
 }
 
