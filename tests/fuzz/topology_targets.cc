@@ -4,9 +4,9 @@
 #include "src/topology/cluster_file.h"
 #include "src/topology/device_graph.h"
 #include "src/topology/hwloc.h"
-#include "src/topology/link_table.h"
-#include "src/topology/picture.h"
 #include "tests/fuzz/targets.h"
+#include "tools/topology/link_table.h"
+#include "tools/topology/picture.h"
 
 namespace tutti::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 #include "src/base/clock.h"
 #include "src/base/host_name.h"
 #include "src/registry/settings.h"
-#include "src/topology/rounds.h"
+#include "tools/topology/rounds.h"
 #include "tutti/tutti.h"
 
 namespace tutti::cli {

@@ -9,7 +9,7 @@
 
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/crew.h"
-#include "src/topology/link_table.h"
+#include "tools/topology/link_table.h"
 
 namespace tutti::cli {
 

@@ -15,9 +15,9 @@
 #include "src/comm/model_offers.h"
 #include "src/registry/settings.h"
 #include "src/select/model_file.h"
-#include "src/topology/link_table.h"
 #include "src/topology/text_file.h"
 #include "tools/cli/pair_measurement.h"
+#include "tools/topology/link_table.h"
 
 namespace tutti::cli {
 namespace {

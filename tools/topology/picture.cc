@@ -1,4 +1,4 @@
-#include "src/topology/picture.h"
+#include "tools/topology/picture.h"
 
 #include <algorithm>
 #include <array>

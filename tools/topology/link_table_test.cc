@@ -1,4 +1,4 @@
-#include "src/topology/link_table.h"
+#include "tools/topology/link_table.h"
 
 #include <gtest/gtest.h>
 

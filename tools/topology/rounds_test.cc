@@ -1,4 +1,4 @@
-#include "src/topology/rounds.h"
+#include "tools/topology/rounds.h"
 
 #include <gtest/gtest.h>
 
