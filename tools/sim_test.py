@@ -127,6 +127,8 @@ class Sim(unittest.TestCase):
                 (("--topology", self.cluster, "--root", "32"), "not a rank"),
                 (("--topology", self.cluster, "--wire", "zone:int7"), "int7"),
                 (("--topology", self.cluster, "--wire", "zone"), "is no level and codec"),
+                (("--topology", self.cluster, "--wire", "zone:bf16,wan:bf16"),
+                 "no level 'wan' that sends messages; those that do: rack, zone"),
                 (("--topology", self.cluster, "--plot", "a.png"), "--json"),
                 ((), "--topology")):
             done = self.sim("all_reduce", "-b", "1K", *arguments)

@@ -75,6 +75,7 @@ class Command {
         prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
                 arrange::selection_model(options.costs)),
         wire_(required(codecs::parse_wire(options.wire))) {
+    check_wire();
     if (options.ring_bytes < kLeastRing || options.ring_bytes > kMostRing) {
       throw PerfError("--ring is not from 64K to 1G", perf::kExitUsage);
     }
@@ -119,6 +120,23 @@ class Command {
   }
 
  private:
+  /// Every level that is to encode is one of the cluster's, and its messages are sent, not mapped.
+  void check_wire() const {
+    std::vector<std::string> sends;
+    std::string known;
+    for (size_t level = 0; level < network_.group()->levels(); ++level) {
+      if (network_.group()->level(level).reach.map) continue;
+      sends.push_back(network_.group()->level(level).name);
+      known += (known.empty() ? "" : ", ") + sends.back();
+    }
+    for (const codecs::LevelCodec& entry : wire_.levels) {
+      if (std::ranges::find(sends, entry.level) != sends.end()) continue;
+      throw PerfError("--wire: the cluster has no level '" + entry.level +
+                          "' that sends messages; those that do: " + known,
+                      perf::kExitUsage);
+    }
+  }
+
   static constexpr int kManyCores = 1 << 16;
   static constexpr uint64_t kLeastRing = 64 << 10, kMostRing = 1 << 30;  // as TUTTI_RING_BYTES
   // So much takes a second or two: there are many candidates.
