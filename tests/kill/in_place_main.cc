@@ -13,64 +13,37 @@
 // Between these the ranks add up a bit each, over and over, and look at the sum. Where links are
 // sockets, no connection between survivors may be closed or made. Exit status: 0 all was right, 1
 // it was not, 2 the command line is wrong.
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "src/base/prng.h"
+#include "tests/kill/edit_driver.h"
 #include "tests/support/connected_sockets.h"
-#include "tests/support/options.h"
-#include "tests/support/team.h"
 
 namespace tutti::kill_test {
 namespace {
 
-using testing_support::Board;
 using testing_support::connected_sockets;
-using testing_support::Member;
-using testing_support::now_ns;
-using testing_support::RankState;
-using testing_support::sleep_ns;
 
 constexpr int kMostNewcomers = 2;
-constexpr uint64_t kHangNs = 120'000'000'000;
-constexpr uint64_t kEditNs = 60'000'000'000;
 
-struct InPlaceOptions {
-  testing_support::Network network = testing_support::Network::kDefault;
-  std::string scenario = "kill";
-  uint64_t seed = 1;
-  int ranks = 6;
-
+struct InPlaceOptions : EditOptions {
+  InPlaceOptions() { ranks = 6; }
   int newcomers() const { return scenario == "replace" ? 1 : scenario == "join" ? 2 : 0; }
   bool sockets_only() const { return network == testing_support::Network::kTcp; }
 };
 
-/// Words of the processes to each other beside the communicator.
-struct Stage {
-  Board board;
-  tuttiUniqueId group_id;
-  std::atomic<uint32_t> has_group_id;
-  std::atomic<uint32_t> rounds[16];  // of sums that were right, by rank
-  std::atomic<uint32_t> gone;        // bits of ranks that were killed, or named as leaving
-  std::atomic<uint32_t> named;       // 1 + the rank that an edit names
-  std::atomic<uint32_t> end;
+struct Stage : EditStage {
+  std::atomic<uint32_t> gone;   // bits of ranks that were killed, or named as leaving
+  std::atomic<uint32_t> named;  // 1 + the rank that an edit names
 };
 
-class InPlaceRank {
+class InPlaceRank : EditedRank {
  public:
   InPlaceRank(Member member, const InPlaceOptions& options, Stage& stage)
-      : member_(member), options_(options), stage_(stage) {}
+      : EditedRank(member, stage), options_(options), stage_(stage) {}
 
   void run() {
     if (member_.rank() < options_.ranks ? !make() : !join()) return;
@@ -79,40 +52,17 @@ class InPlaceRank {
   }
 
  private:
-  bool fail(const std::string& what) {
-    member_.fail(what);
-    return false;
-  }
-
-  bool ok(tuttiResult_t result, const char* what) {
-    if (result == tuttiSuccess) return true;
-    return fail(std::string(what) + ": " + tuttiGetLastError(nullptr));
-  }
-
   bool make() {
     tuttiUniqueId id;
     if (!member_.take_id(id)) return false;
     if (!ok(tuttiCommInitRank(&comm_, options_.ranks, id, member_.rank()), "init")) return false;
     if (!expect_rank(member_.rank(), options_.ranks, 0)) return false;
-    // Not by the rank that dies.
-    if (options_.newcomers() > 0 && member_.rank() == keeper()) {
-      if (!ok(tuttiCommGetUniqueId(comm_, &stage_.group_id), "group id")) return false;
-      stage_.has_group_id.store(1);
-    }
-    return true;
+    const bool shows = options_.newcomers() > 0 && member_.rank() == options_.keeper();
+    return !shows || show_group_id();
   }
 
-  int keeper() const { return victim(options_) == 0 ? 1 : 0; }
-
- public:
-  static int victim(const InPlaceOptions& options) {
-    Prng random(options.seed);
-    return static_cast<int>(random.below(static_cast<uint64_t>(options.ranks)));
-  }
-
- private:
   bool join() {
-    while (stage_.has_group_id.load() == 0) sleep_ns(1'000'000);
+    await_group_id();
     // One that comes early is let in when somebody waits for it; the first edit of `join` waits in
     // vain.
     while (options_.scenario == "join" && stage_.named.load() == 0) sleep_ns(1'000'000);
@@ -288,17 +238,8 @@ class InPlaceRank {
     return expect_rank(all - 1 - rank, all, 2);
   }
 
-  void end(bool in_order) {
-    if (in_order && !ok(tuttiCommDestroy(comm_), "destroy")) return;
-    if (!in_order) tuttiCommAbort(comm_);
-    RankState running = RankState::kRunning;
-    member_.board().slots[member_.rank()].state.compare_exchange_strong(running, RankState::kDone);
-  }
-
-  Member member_;
   const InPlaceOptions& options_;
   Stage& stage_;
-  tuttiComm_t comm_ = nullptr;
   tuttiEditReport_t report_{};
   std::set<ino_t> sockets_;
   uint32_t gone_ = 0;
@@ -308,39 +249,26 @@ class InPlaceRank {
 };
 
 /// The parent: it forks the ranks, and kills, stops and wakes them.
-class Director {
+class Director : EditDriver {
  public:
   Director(const InPlaceOptions& options, Stage& stage)
-      : options_(options), stage_(stage), random_(options.seed) {}
+      : EditDriver(options, stage), options_(options), stage_(stage), random_(options.seed) {}
 
   int run() {
-    const int all = options_.ranks + options_.newcomers();
-    for (int rank = 0; rank < all; ++rank) start(rank, all);
+    Settings settings;
+    if (options_.sockets_only()) settings.emplace_back("TUTTI_LAZY_CONNECT", "0");
+    if (options_.scenario == "stop") settings.emplace_back("TUTTI_TIMEOUT", "2");
+    start(options_.ranks + options_.newcomers(), settings,
+          [&](Member member) { InPlaceRank(member, options_, stage_).run(); });
     const int first = static_cast<int>(random_.below(static_cast<uint64_t>(options_.ranks)));
     if (options_.scenario != "join") act(first);
     await_rounds(20);
     stage_.end.store(1);
     const bool ended = reap();
-    return judge(ended, all);
+    return judge("in_place", ended, [&](int rank) { return (killed_ >> rank & 1u) != 0; });
   }
 
  private:
-  void start(int rank, int all) {
-    const pid_t pid = fork();
-    if (pid != 0) {
-      pids_.push_back(pid);
-      return;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const auto environment = testing_support::environment_of(options_.network, rank % 2, 2);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    setenv("TUTTI_INIT_TIMEOUT", "100", 1);
-    if (options_.sockets_only()) setenv("TUTTI_LAZY_CONNECT", "0", 1);
-    if (options_.scenario == "stop") setenv("TUTTI_TIMEOUT", "2", 1);
-    InPlaceRank(Member(stage_.board, rank, all), options_, stage_).run();
-    _exit(0);
-  }
-
   void mark_gone(int rank) { stage_.gone.fetch_or(1u << rank); }
 
   void act(int victim) {
@@ -369,84 +297,27 @@ class Director {
   pid_t pid_of(int rank) const { return pids_[static_cast<size_t>(rank)]; }
   void pause(uint64_t most_ns) { sleep_ns(random_.below(most_ns)); }
 
-  /// Until every rank that is not gone has had so many more sums.
-  void await_rounds(uint32_t more) {
-    const int all = static_cast<int>(pids_.size());
-    std::vector<uint32_t> wanted;
-    for (int rank = 0; rank < all; ++rank) wanted.push_back(stage_.rounds[rank].load() + more);
-    const uint64_t end_ns = now_ns() + kHangNs;
-    for (int rank = 0; rank < all; ++rank) {
-      const auto& slot = stage_.board.slots[rank];
-      while ((stage_.gone.load() >> rank & 1u) == 0 && now_ns() < end_ns &&
-             slot.state.load() == RankState::kRunning &&
-             (stage_.rounds[rank].load() < wanted[static_cast<size_t>(rank)])) {
-        // A newcomer has no sums before somebody died.
-        if (rank >= options_.ranks && stage_.gone.load() == 0) break;
-        sleep_ns(200'000);
-      }
-    }
-  }
-
-  bool reap() {
-    const uint64_t end_ns = now_ns() + kHangNs;
-    bool all_ended = true;
-    for (const pid_t pid : pids_) {
-      while (waitpid(pid, nullptr, WNOHANG) == 0) {
-        if (now_ns() > end_ns) {
-          all_ended = false;
-          kill(pid, SIGKILL);
-          waitpid(pid, nullptr, 0);
-          break;
-        }
-        sleep_ns(1'000'000);
-      }
-    }
-    return all_ended;
-  }
-
-  int judge(bool ended, int all) {
-    int failed = ended ? 0 : 1;
-    for (int rank = 0; rank < all; ++rank) {
-      const auto& slot = stage_.board.slots[rank];
-      const bool was_killed = (killed_ >> rank & 1u) != 0;
-      if (was_killed || slot.state.load() == RankState::kDone) continue;
-      ++failed;
-      std::printf("  rank %d, %u sums: %s\n", rank, stage_.rounds[rank].load(), slot.message);
-    }
-    std::printf("in_place %s, network %s, seed %llu: %s\n", options_.scenario.c_str(),
-                name_of(options_.network), static_cast<unsigned long long>(options_.seed),
-                failed == 0 ? "right" : "FAILED");
-    return failed == 0 ? 0 : 1;
+  void await_rounds(uint32_t more) const {
+    EditDriver::await_rounds(more, [&](int rank) {
+      const uint32_t gone = stage_.gone.load();
+      // A newcomer has no sums before somebody died.
+      return (gone >> rank & 1u) != 0 || (rank >= options_.ranks && gone == 0);
+    });
   }
 
   const InPlaceOptions& options_;
   Stage& stage_;
   Prng random_;
-  std::vector<pid_t> pids_;
   uint32_t killed_ = 0;
 };
-
-int run(const InPlaceOptions& options) {
-  void* memory =
-      mmap(nullptr, sizeof(Stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return 1;
-  return Director(options, *new (memory) Stage()).run();
-}
 
 }  // namespace
 }  // namespace tutti::kill_test
 
 int main(int argc, char** argv) {
-  using tutti::testing_support::into;
-  tutti::kill_test::InPlaceOptions options;
+  using namespace tutti::kill_test;
+  InPlaceOptions options;
   const bool understood =
-      tutti::testing_support::read_options(argc, argv,
-                                           {{"--network", into(options.network)},
-                                            {"--scenario", into(options.scenario)},
-                                            {"--seed", into(options.seed)},
-                                            {"--ranks", into(options.ranks)}});
-  const std::string& name = options.scenario;
-  const bool is_known = name == "kill" || name == "twice" || name == "late" || name == "stop" ||
-                        name == "replace" || name == "join";
-  return understood && is_known ? tutti::kill_test::run(options) : 2;
+      options.read(argc, argv, {"kill", "twice", "late", "stop", "replace", "join"});
+  return understood ? run_edits<Director, Stage>(options) : 2;
 }

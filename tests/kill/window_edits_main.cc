@@ -15,73 +15,40 @@
 // replace  a newcomer takes the killed rank's number, and brings a part of the window
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "src/base/prng.h"
-#include "tests/support/options.h"
-#include "tests/support/team.h"
+#include "tests/kill/edit_driver.h"
 
 namespace tutti::kill_test {
 namespace {
 
-using testing_support::Board;
-using testing_support::Member;
-using testing_support::now_ns;
-using testing_support::RankState;
-using testing_support::sleep_ns;
-
-constexpr uint64_t kHangNs = 120'000'000'000;
-constexpr uint64_t kEditNs = 60'000'000'000;
 constexpr uint64_t kShortEditNs = 3'000'000'000;
 constexpr size_t kShort = 4096, kLong = 6 << 20;
 constexpr size_t kSums = 16384;
 constexpr int kMostRanks = 8;
 constexpr unsigned char kMark = 0xEE;
 
-struct WindowEditOptions {
-  testing_support::Network network = testing_support::Network::kDefault;
-  std::string scenario = "kill";
-  uint64_t seed = 1;
-  int ranks = 4;
-
+struct WindowEditOptions : EditOptions {
   bool stops() const { return scenario == "stop"; }
   int newcomers() const { return scenario == "replace" ? 1 : 0; }
   size_t place_bytes() const { return seed % 2 == 0 ? kLong : kShort; }
   /// Registered memory keeps a stopped rank of this host from being removed without being killed.
   bool registers() const { return seed % 3 != 0; }
   bool on_one_host() const { return network == testing_support::Network::kDefault; }
-  int victim() const {
-    Prng random(seed);
-    return static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
-  }
 };
 
-/// Words of the processes to each other beside the communicator.
-struct Stage {
-  Board board;
-  tuttiUniqueId group_id;
-  std::atomic<uint32_t> has_group_id;
-  std::atomic<uint32_t> rounds[kMostRanks];  // that were right, by process
-  std::atomic<uint32_t> is_gone;             // the victim was killed or stopped
-  std::atomic<uint32_t> is_putting;          // the victim
-  std::atomic<uint32_t> end;
+struct Stage : EditStage {
+  std::atomic<uint32_t> is_gone;     // the victim was killed or stopped
+  std::atomic<uint32_t> is_putting;  // the victim
 };
 
-class WindowRank {
+class WindowRank : EditedRank {
  public:
   WindowRank(Member member, const WindowEditOptions& options, Stage& stage)
-      : member_(member), options_(options), stage_(stage) {}
+      : EditedRank(member, stage), options_(options), stage_(stage) {}
 
   void run() {
     const bool is_old = member_.rank() < options_.ranks;
@@ -90,16 +57,6 @@ class WindowRank {
   }
 
  private:
-  bool fail(const std::string& what) {
-    member_.fail(what);
-    return false;
-  }
-
-  bool ok(tuttiResult_t result, const char* what) {
-    if (result == tuttiSuccess) return true;
-    return fail(std::string(what) + ": " + tuttiGetLastError(nullptr));
-  }
-
   size_t bytes() const { return options_.place_bytes() * kMostRanks; }
   unsigned char* place(int number) const {
     return part_ + options_.place_bytes() * static_cast<size_t>(number);
@@ -129,16 +86,13 @@ class WindowRank {
         !ok(tuttiCommRegister(comm_, sums_, 2 * kSums * sizeof(int), &handle), "register")) {
       return false;
     }
-    const int keeper = options_.victim() == 0 ? 1 : 0;
-    if (options_.newcomers() > 0 && member_.rank() == keeper) {
-      if (!ok(tuttiCommGetUniqueId(comm_, &stage_.group_id), "group id")) return false;
-      stage_.has_group_id.store(1);
-    }
+    const bool shows = options_.newcomers() > 0 && member_.rank() == options_.keeper();
+    if (shows && !show_group_id()) return false;
     return true;
   }
 
   bool join() {
-    while (stage_.has_group_id.load() == 0) sleep_ns(1'000'000);
+    await_group_id();
     tuttiWindowPart_t part = {part_, bytes(), nullptr};
     if (!ok(tuttiCommJoinWindows(&comm_, &stage_.group_id, nullptr, &part, 1), "join")) {
       return false;
@@ -298,20 +252,11 @@ class WindowRank {
                 std::to_string(report.registrations_kept) + " registrations");
   }
 
-  void end(bool in_order) {
-    if (in_order && !ok(tuttiCommDestroy(comm_), "destroy")) return;
-    if (!in_order) tuttiCommAbort(comm_);
-    RankState running = RankState::kRunning;
-    member_.board().slots[member_.rank()].state.compare_exchange_strong(running, RankState::kDone);
-  }
-
-  Member member_;
   const WindowEditOptions& options_;
   Stage& stage_;
   unsigned char* part_ = nullptr;
   int* sums_ = nullptr;
   std::vector<unsigned char> pattern_;
-  tuttiComm_t comm_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   std::vector<int> numbers_;  // processes by rank
   int rank_ = -1;
@@ -320,14 +265,19 @@ class WindowRank {
 };
 
 /// The parent: it forks the ranks, and kills, stops and wakes one.
-class WindowEdits {
+class WindowEdits : EditDriver {
  public:
   WindowEdits(const WindowEditOptions& options, Stage& stage)
-      : options_(options), stage_(stage), random_(options.seed + 1000) {}
+      : EditDriver(options, stage),
+        options_(options),
+        stage_(stage),
+        random_(options.seed + 1000) {}
 
   int run() {
-    const int all = options_.ranks + options_.newcomers();
-    for (int rank = 0; rank < all; ++rank) start(rank, all);
+    Settings settings;
+    if (options_.stops()) settings.emplace_back("TUTTI_TIMEOUT", "2");
+    start(options_.ranks + options_.newcomers(), settings,
+          [&](Member member) { WindowRank(member, options_, stage_).run(); });
     const int victim = options_.victim();
     await_rounds(3);
     sleep_ns(random_.below(30'000'000));
@@ -344,25 +294,12 @@ class WindowEdits {
     await_rounds(5);
     stage_.end.store(1);
     const bool ended = reap();
-    return judge(ended, all);
+    return judge(
+        "window_edits", ended, [&](int rank) { return is_killed_ && rank == victim; },
+        options_.stops() && is_killed_ ? ", with a kill" : "");
   }
 
  private:
-  void start(int rank, int all) {
-    const pid_t pid = fork();
-    if (pid != 0) {
-      pids_.push_back(pid);
-      return;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const auto environment = testing_support::environment_of(options_.network, rank % 2, 2);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    setenv("TUTTI_INIT_TIMEOUT", "100", 1);
-    if (options_.stops()) setenv("TUTTI_TIMEOUT", "2", 1);
-    WindowRank(Member(stage_.board, rank, all), options_, stage_).run();
-    _exit(0);
-  }
-
   /// It ends by itself, or an edit has killed it.
   void wake(int victim) {
     const pid_t pid = pids_[static_cast<size_t>(victim)];
@@ -374,87 +311,26 @@ class WindowEdits {
     pids_[static_cast<size_t>(victim)] = -1;
   }
 
-  /// Until every rank that is not gone has had so many more rounds.
-  void await_rounds(uint32_t more) {
-    std::vector<uint32_t> wanted;
-    for (size_t rank = 0; rank < pids_.size(); ++rank) {
-      wanted.push_back(stage_.rounds[rank].load() + more);
-    }
-    const uint64_t end_ns = now_ns() + kHangNs;
-    for (int rank = 0; rank < static_cast<int>(pids_.size()); ++rank) {
-      const auto at = static_cast<size_t>(rank);
-      const auto is_out = [&] {
-        const bool is_gone = stage_.is_gone.load() != 0;
-        return is_gone ? rank == options_.victim() : rank >= options_.ranks;
-      };
-      while (!is_out() && now_ns() < end_ns && stage_.rounds[at].load() < wanted[at] &&
-             stage_.board.slots[at].state.load() == RankState::kRunning) {
-        sleep_ns(200'000);
-      }
-    }
-  }
-
-  bool reap() {
-    const uint64_t end_ns = now_ns() + kHangNs;
-    bool all_ended = true;
-    for (const pid_t pid : pids_) {
-      while (pid > 0 && waitpid(pid, nullptr, WNOHANG) == 0) {
-        if (now_ns() > end_ns) {
-          all_ended = false;
-          kill(pid, SIGKILL);
-          waitpid(pid, nullptr, 0);
-          break;
-        }
-        sleep_ns(1'000'000);
-      }
-    }
-    return all_ended;
-  }
-
-  int judge(bool ended, int all) {
-    int failed = ended ? 0 : 1;
-    for (int rank = 0; rank < all; ++rank) {
-      const auto& slot = stage_.board.slots[rank];
-      const bool was_killed = is_killed_ && rank == options_.victim();
-      if (was_killed || slot.state.load() == RankState::kDone) continue;
-      ++failed;
-      std::printf("  process %d, %u rounds: %s\n", rank, stage_.rounds[rank].load(), slot.message);
-    }
-    std::printf("window_edits %s, network %s, seed %llu: %s%s\n", options_.scenario.c_str(),
-                name_of(options_.network), static_cast<unsigned long long>(options_.seed),
-                failed == 0 ? "right" : "FAILED",
-                options_.stops() && is_killed_ ? ", with a kill" : "");
-    return failed == 0 ? 0 : 1;
+  void await_rounds(uint32_t more) const {
+    EditDriver::await_rounds(more, [&](int rank) {
+      const bool is_gone = stage_.is_gone.load() != 0;
+      return is_gone ? rank == options_.victim() : rank >= options_.ranks;
+    });
   }
 
   const WindowEditOptions& options_;
   Stage& stage_;
   Prng random_;
-  std::vector<pid_t> pids_;
   bool is_killed_ = false;
 };
-
-int run(const WindowEditOptions& options) {
-  void* memory =
-      mmap(nullptr, sizeof(Stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return 1;
-  return WindowEdits(options, *new (memory) Stage()).run();
-}
 
 }  // namespace
 }  // namespace tutti::kill_test
 
 int main(int argc, char** argv) {
-  using tutti::testing_support::into;
-  tutti::kill_test::WindowEditOptions options;
-  const bool understood =
-      tutti::testing_support::read_options(argc, argv,
-                                           {{"--network", into(options.network)},
-                                            {"--scenario", into(options.scenario)},
-                                            {"--seed", into(options.seed)},
-                                            {"--ranks", into(options.ranks)}});
-  const std::string& name = options.scenario;
-  const bool is_known = (name == "kill" || name == "stop" || name == "replace") &&
-                        options.ranks + options.newcomers() <= tutti::kill_test::kMostRanks;
-  return understood && is_known ? tutti::kill_test::run(options) : 2;
+  using namespace tutti::kill_test;
+  WindowEditOptions options;
+  const bool understood = options.read(argc, argv, {"kill", "stop", "replace"}) &&
+                          options.ranks + options.newcomers() <= kMostRanks;
+  return understood ? run_edits<WindowEdits, Stage>(options) : 2;
 }
