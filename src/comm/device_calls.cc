@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/comm/device_texts.h"
 #include "src/comm/network_lanes.h"
 #include "src/comm/turns_alike.h"
 #include "src/plan/renumber.h"
@@ -13,93 +14,12 @@ namespace {
 
 using schedule::Collective;
 
-constexpr const char* kApart = "the ranks are not all on one host, by shared memory";
-
 bool is_scaled(const Request& request) { return request.op == types::ReduceOp::kScaledSum; }
-
-bool has_private_counts(const Request& request) {
-  return request.counts != nullptr && request.counts->is_private();
-}
-
-/// The shares of a v-collective whose counts are private, as sends and receives.
-std::vector<exec::Transfer> transfers_of(const Request& request) {
-  const CountView& view = *request.counts;
-  const uint64_t element = types::size_of(request.type);
-  std::vector<exec::Transfer> transfers;
-  const auto add = [&](uint32_t peer, bool is_send) {
-    const uint64_t* counts = is_send ? view.send_counts : view.recv_counts;
-    const uint64_t* offsets = is_send ? view.send_offsets : view.recv_offsets;
-    auto* const buffer =
-        static_cast<std::byte*>(is_send ? const_cast<void*>(request.send) : request.recv);
-    exec::Transfer transfer;
-    transfer.peer = peer;
-    transfer.is_send = is_send;
-    transfer.bytes = counts[peer] * element;
-    if (transfer.bytes > 0)
-      transfer.data = buffer + offset_of(view, counts, offsets, peer) * element;
-    transfer.type = request.type;
-    transfers.push_back(transfer);
-  };
-  for (uint32_t peer = 0; peer < view.ranks; ++peer) {
-    add(peer, true);
-    add(peer, false);
-  }
-  return transfers;
-}
 
 /// Of a plan's call whose options name an engine.
 uint32_t signature_with(uint32_t signature, EngineWish engine) {
   constexpr uint32_t kSpread = 0x9e3779b2u;  // even: the lowest bit is set in every signature
   return signature ^ static_cast<uint32_t>(engine) * kSpread;
-}
-
-/// Of a call whose ranks know no more of it in common.
-uint32_t signature_of(const diagnosis::DescribedCall& call) {
-  uint64_t hash = 0x9e3779b97f4a7c15u;
-  for (const uint64_t word : diagnosis::words_of(call)) {
-    hash = (hash ^ word) * 0xc2b2ae3d27d4eb4fu;
-    hash ^= hash >> 29;
-  }
-  return static_cast<uint32_t>(hash >> 16) | 1u;
-}
-
-/// "1 kernel", "2 kernels".
-std::string number_of(uint64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-std::string text_of(const exec::DeviceCounts& counts) {
-  std::string text =
-      std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
-      " batches, " + std::to_string(counts.operations) + " waits and writes in " +
-      std::to_string(counts.groups) + " groups, " + number_of(counts.kernels, "kernel");
-  if (counts.kernels > 0) text += " of up to " + number_of(counts.most_ctas, "thread block");
-  if (counts.host_functions > 0) {
-    text += ", " + number_of(counts.host_functions, "function") + " of the host";
-  }
-  if (counts.streams > 1) text += ", in " + std::to_string(counts.streams) + " streams";
-  text += " (" + std::to_string(counts.waits) + " waits; " + std::to_string(counts.copied_bytes) +
-          " bytes copied, " + std::to_string(counts.crossing_bytes) + " of them in " +
-          std::to_string(counts.crossing) + (counts.crossing == 1 ? " copy" : " copies") +
-          " between devices";
-  if (counts.kernels > 0) {
-    text += "; " + std::to_string(counts.folded_bytes) + " bytes folded, " +
-            std::to_string(counts.fetched_bytes) + " of them from other devices";
-  }
-  return text + ")";
-}
-
-std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts) {
-  const uint64_t slices = plan.slices * plan.turns;
-  return plan.algorithm + ", " + std::to_string(slices) + (slices == 1 ? " slice" : " slices") +
-         ", " + text_of(counts);
-}
-
-std::string not_by_streams(const Status& why, EngineWish asked) {
-  const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
-                                ? "by the host, since "
-                                : "refused, since the options ask for another engine, but ";
-  return "on device memory: " + begin + std::string(why.message());
 }
 
 /// A plan that streams are put through.
@@ -188,6 +108,8 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   if (!way.ok()) return way.status();
   made->way_ = way.value();
   made->folds_ = std::move(folds);
+  made->pairs_ = around.agree(made->room_for_pairs());
+  if (!made->pairs_.ok() && made->pairs_.code() != Code::kUnsupported) return made->pairs_;
   made->plan_with(planner);
   return made;
 }
@@ -200,7 +122,9 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
       rank_(std::move(rank)),
       places_(around.places),
       self_(self),
-      wish_(around.wish) {}
+      wish_(around.wish) {
+  for (const uint32_t number : numbers_) near_.push_back(number < around.near);
+}
 
 // A user's choice of an algorithm is for the host's lanes.
 void DeviceCalls::plan_with(Planner& planner) {
@@ -244,9 +168,6 @@ Status DeviceCalls::unsupported_reason(const Request& request, EngineWish engine
 Status DeviceCalls::objection_to_network(const Request& request, EngineWish engine) const {
   if (refusal_.ok() && !is_networked()) return Status::unsupported("all ranks are on one host");
   if (Status kind = objection_to_kind(request, engine); !kind.ok()) return kind;
-  if (has_private_counts(request)) {
-    return Status::unsupported("no rank knows all counts, and some ranks are on other hosts");
-  }
   const bool encodes = !plans_->options_of(request.extras).wire.empty();
   if (encodes && plan::codec_of(request.type)) {
     return Status::unsupported("the wire option encodes messages, which is work of the host");
@@ -267,7 +188,7 @@ Status DeviceCalls::objection_to_kind(const Request& request, EngineWish engine)
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
   if (find_whole(request, engine) != nullptr) return {};
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
-  if (has_private_counts(request) && !is_networked()) return unsupported_transfers(engine);
+  if (has_private_counts(request)) return pairs_;
   const bool folds = schedule::reduces(request.collective);
   if (folds && engine == EngineWish::kCopyEngine) {
     return Status::unsupported("copy engines do not compute");
@@ -370,17 +291,12 @@ Result<NetworkedCall> DeviceCalls::networked_call_of(const Request& request, boo
 std::optional<uint32_t> DeviceCalls::find_late() {
   const std::optional<int> late = rank_->find_late();
   if (!late) return std::nullopt;
-  const auto number = static_cast<uint32_t>(*late);
-  const auto rank = std::find(numbers_.begin(), numbers_.end(), number);
-  return static_cast<uint32_t>(rank - numbers_.begin());
+  return rank_of(static_cast<uint32_t>(*late));
 }
 
-Status DeviceCalls::unsupported_transfers(EngineWish engine) const {
-  if (!refusal_.ok()) return refusal_;
-  if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
-  if (is_networked()) return Status::unsupported(kApart);
-  if (rank_->pair_bytes() > 0) return {};
-  return Status::unsupported("there is no room for slots, or no peer");
+uint32_t DeviceCalls::rank_of(uint32_t number) const {
+  const auto rank = std::find(numbers_.begin(), numbers_.end(), number);
+  return static_cast<uint32_t>(rank - numbers_.begin());
 }
 
 // No reduction of private counts goes by streams, so their order does not matter.
@@ -396,34 +312,6 @@ Status DeviceCalls::declare_by_host(const Request& request) {
   return rank_->declare(signature_of(described), described);
 }
 
-exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
-                                               const exec::StreamPlace& where) const {
-  exec::StreamedTransfers call;
-  call.where = {where};
-  call.transfers = transfers_of(request);
-  call.described = describe(request);
-  call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
-  call.label = calls_->label(request);
-  call.call.signature = signature_of(*call.described);
-  call.call.what = name_of(request);
-  return call;
-}
-
-exec::StreamedTransfers DeviceCalls::call_of(std::span<const exec::Transfer> transfers,
-                                             std::span<const exec::StreamPlace> where) const {
-  exec::StreamedTransfers call;
-  call.where.assign(where.begin(), where.end());
-  call.transfers.assign(transfers.begin(), transfers.end());
-  call.label = calls_->label(transfers);
-  call.call.what = "send/recv";
-  return call;
-}
-
-std::string DeviceCalls::explain_transfers(std::span<const exec::Transfer> transfers) {
-  return "on device memory: by copy engines, between pairs of ranks, " +
-         text_of(rank_->count(transfers)) + rings();
-}
-
 std::string DeviceCalls::rings() const {
   std::string text = rank_->rings().empty() ? "" : "; " + rank_->rings();
   if (way_ != select::DeviceWay::kDirect) {
@@ -432,18 +320,13 @@ std::string DeviceCalls::rings() const {
   return text;
 }
 
-std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, EngineWish asked,
-                                 EngineWish engine) {
-  const Status why = unsupported_transfers(engine);
-  return why.ok() ? explain_transfers(transfers) : not_by_streams(why, asked);
-}
-
 std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,
                                  EngineWish engine) {
-  if (objection_to_network(request, engine).ok()) return explain_network(request, in_place);
-  if (const Status why = unsupported_reason(request, engine); !why.ok())
+  const bool crosses = objection_to_network(request, engine).ok();
+  if (const Status why = unsupported_reason(request, engine); !crosses && !why.ok())
     return not_by_streams(why, asked);
-  if (has_private_counts(request)) return explain_transfers(transfers_of(request));
+  if (has_private_counts(request)) return explain_shares(request);
+  if (crosses) return explain_network(request, in_place);
   if (WholeCalls* const whole = find_whole(request, engine); whole != nullptr) {
     return "on device memory: " + whole->explain(request, in_place);
   }

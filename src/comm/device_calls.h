@@ -21,6 +21,7 @@
 #include "src/comm/kernel_calls.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
+#include "src/comm/transfers.h"
 #include "src/exec/device.h"
 #include "src/select/device_way.h"
 
@@ -48,8 +49,10 @@ struct DeviceSurroundings {
   WayFinder find_way;
   EngineWish wish = EngineWish::kAuto;  // the communicator's
   Agreement agree;
-  /// Of several hosts: the engine's numbers of ranks, by rank; else empty.
+  /// Of several hosts: the engine's numbers of ranks, by rank, of which so many are of this host;
+  /// else empty.
   std::vector<uint32_t> numbers{};
+  size_t near = 0;
 };
 
 /// A call of ranks on several hosts, as its streams and its host take it.
@@ -59,6 +62,12 @@ struct NetworkedCall {
   exec::Call host;  // without a deadline
   diagnosis::DescribedCall described;
   std::string algorithm;
+};
+
+/// The same of transfers.
+struct NetworkedTransfers {
+  exec::StreamedTransfers streamed;
+  TransferPart part;
 };
 
 class DeviceCalls {
@@ -80,11 +89,12 @@ class DeviceCalls {
   bool takes(const Request& request, EngineWish engine) const;
   /// Why the request goes by the host; OK: it does not.
   Status unsupported_reason(const Request& request, EngineWish engine) const;
-  /// The same of all sends and receives.
-  Status unsupported_transfers(EngineWish engine) const;
+  /// The same of sends and receives.
+  Status unsupported_transfers(std::span<const exec::Transfer> transfers, EngineWish engine) const;
   /// Why a request of ranks on several hosts goes by the host as a whole; OK: its streams run what
   /// is within a host, and the host hands slices to the network.
   Status objection_to_network(const Request& request, EngineWish engine) const;
+  Status objection_to_network(std::span<const exec::Transfer> transfers, EngineWish engine) const;
   /// The request as the rank's streams take it, but for its deadline and who is told of its end.
   /// Valid until the next call of this.
   Result<exec::StreamedCall> call_of(const Request& request, bool in_place,
@@ -100,10 +110,14 @@ class DeviceCalls {
   /// The same of sends and receives, which progress together.
   exec::StreamedTransfers call_of(std::span<const exec::Transfer> transfers,
                                   std::span<const exec::StreamPlace> where) const;
+  /// Of either, whose ranks are on several hosts: what the streams and the host take. Without the
+  /// crossing.
+  NetworkedTransfers networked(exec::StreamedTransfers call, uint64_t deadline_ns) const;
   exec::DeviceRank& rank() { return *rank_; }
   /// Such a request on a stream of a device that goes by the host since its options ask for that:
   /// peers whose options ask for something else learn of it. An error has failed the communicator.
   Status declare_by_host(const Request& request);
+  Status declare_by_host(std::span<const exec::Transfer> transfers);
   /// Collective (exec::DeviceRank::share); refusal(), where calls go by the host.
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes);
   /// To the log, in the name of the rank: which rings lie in host memory, if some do.
@@ -138,12 +152,20 @@ class DeviceCalls {
   Result<RegisteredCall> find_registered(const Request& request, bool in_place,
                                          bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);
-  std::string explain_transfers(std::span<const exec::Transfer> transfers);
+  Status room_for_pairs() const;
+  Status objection_to_transfers(EngineWish engine) const;
+  bool all_near(std::span<const exec::Transfer> transfers) const;
+  void set_transfers(exec::StreamedTransfers& call,
+                     std::span<const exec::Transfer> transfers) const;
+  uint32_t rank_of(uint32_t number) const;
+  std::string explain_transfers(const exec::StreamedTransfers& call);
+  std::string explain_shares(const Request& request);
   std::string rings() const;
 
   Status refusal_;
   std::vector<uint32_t> numbers_;                   // DeviceSurroundings::numbers
-  Status folds_;                                    // of all ranks
+  std::vector<bool> near_;                          // by rank, if there are numbers
+  Status folds_, pairs_;                            // of all ranks
   std::unique_ptr<CallRecorder> calls_;             // outlives the rank
   std::unique_ptr<exec::DeviceRank> rank_;          // null: refused
   std::vector<schedule::Algorithm> algorithms_;     // of which the plans have a view

@@ -62,6 +62,7 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
                             .wish = options_.engine,
                             .agree = [this](const Status& mine) { return agree(mine); }};
   if (is_networked()) around.numbers = numbers_->numbers();
+  around.near = numbers_->near();
   Result<std::unique_ptr<DeviceCalls>> opened =
       DeviceCalls::open(device(), std::move(options), planner, std::move(recorder).value(), around);
   if (!opened.ok()) return opened.status();
@@ -177,8 +178,15 @@ Status DeviceStreams::objection_to_network(const Request& request, EngineWish as
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
-Status DeviceStreams::unsupported_transfers(EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->unsupported_transfers(engine_for(asked));
+Status DeviceStreams::unsupported_transfers(std::span<const exec::Transfer> transfers,
+                                            EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->unsupported_transfers(transfers, engine_for(asked));
+  return Status::unsupported("no rank had a current device when it made the communicator");
+}
+
+Status DeviceStreams::objection_to_network(std::span<const exec::Transfer> transfers,
+                                           EngineWish asked) const {
+  if (calls_ != nullptr) return calls_->objection_to_network(transfers, engine_for(asked));
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
@@ -231,8 +239,10 @@ Status DeviceStreams::announce_host_way(const Request& request, EngineWish asked
 
 Status DeviceStreams::announce_host_way(std::span<const exec::Transfer> transfers,
                                         EngineWish asked) {
-  if (asked != EngineWish::kHost || !unsupported_transfers(EngineWish::kAuto).ok()) return {};
-  return calls_->rank().declare(transfers);
+  const bool by_streams = unsupported_transfers(transfers, EngineWish::kAuto).ok() ||
+                          objection_to_network(transfers, EngineWish::kAuto).ok();
+  if (asked != EngineWish::kHost || !by_streams) return {};
+  return calls_->declare_by_host(transfers);
 }
 
 Status DeviceStreams::check_place(const exec::StreamPlace& where) const {

@@ -77,8 +77,9 @@ class DeviceStreams {
   Status unsupported_reason(const Request& request, EngineWish asked) const;
   /// Why ranks on several hosts send it through the host as a whole, DeviceCalls's.
   Status objection_to_network(const Request& request, EngineWish asked) const;
-  /// The same of all sends and receives.
-  Status unsupported_transfers(EngineWish asked) const;
+  Status objection_to_network(std::span<const exec::Transfer> transfers, EngineWish asked) const;
+  /// The same of sends and receives.
+  Status unsupported_transfers(std::span<const exec::Transfer> transfers, EngineWish asked) const;
   /// kUnsupported if the options asked for another way. The log is told once for each operation.
   Status check_host_way(const HostWay& way);
   /// If the options ask for the host: peers that would put it into their streams learn of it. An

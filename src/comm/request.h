@@ -59,6 +59,11 @@ inline const char* name_of(const Request& request) {
                                    : vector_name_of(request.collective);
 }
 
+/// Of each rank only its own are known to it.
+inline bool has_private_counts(const Request& request) {
+  return request.counts != nullptr && request.counts->is_private();
+}
+
 /// Of a v-collective: whether the smaller buffer of `rank` is its share of the larger one, or,
 /// where both hold shares, whether they are the same ones.
 bool is_in_place(const Request& vectors, int rank);

@@ -31,4 +31,27 @@ Status Transfers::begin(std::span<const exec::Transfer> transfers, uint64_t own_
   return {};
 }
 
+// Shares are a call of all ranks: it has a number, by which ranks are compared.
+Status Transfers::begin(const TransferPart& part, const trace::Label& label,
+                        uint64_t own_timeout_ns, uint64_t ticket) {
+  frame_.check_failures();
+  exec::CallState& state = frame_.state();
+  if (part.shares_of) {
+    frame_.recorder().begin_queued(ticket, label, state.calls() + 1);
+  } else {
+    frame_.recorder().begin_queued(ticket, label, ++calls_, trace::Series::kTransfers);
+  }
+  if (!frame_.status().ok()) return frame_.status();
+  if (part.shares_of) {
+    state.describe(*part.shares_of);
+    exec::Call call = part.call;
+    call.deadline_ns = frame_.deadline_of(own_timeout_ns);
+    state.begin(call, &pairs_);
+  } else {
+    name(own_timeout_ns);
+  }
+  pairs_.start(part.bounced);
+  return {};
+}
+
 }  // namespace tutti::comm

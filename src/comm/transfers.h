@@ -5,12 +5,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "src/comm/call_frame.h"
 #include "src/exec/pairs.h"
 
 namespace tutti::comm {
+
+/// The host's part of transfers on a device with ranks of other hosts: of sends and receives, or of
+/// the shares of a v-collective.
+struct TransferPart {
+  exec::BouncedTransfers bounced;
+  exec::Call call;                                    // without a deadline; of shares
+  std::optional<diagnosis::DescribedCall> shares_of;  // none: sends and receives
+};
 
 class Transfers final {
  public:
@@ -25,6 +34,9 @@ class Transfers final {
   Status run(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns);
   /// `ticket`: of the recorder's queue.
   Status begin(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns, uint64_t ticket);
+  /// The host's part alone, of transfers or of shares, which `label` is of.
+  Status begin(const TransferPart& part, const trace::Label& label, uint64_t own_timeout_ns,
+               uint64_t ticket);
   plan::Progress advance() { return pairs_.advance(); }
   Status outcome() const { return frame_.status(); }
 

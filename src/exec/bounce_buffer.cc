@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 namespace tutti::exec {
 namespace {
-
-constexpr uint64_t kBeyondAll = uint64_t{1} << 62;  // no call has so many messages
 
 constexpr uint64_t in_lines(uint64_t bytes) {
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
@@ -36,19 +35,15 @@ class LongestPieces {
 
 }  // namespace
 
-void BounceWords::reset() {
-  for (BounceLaneWords& lane : lanes) {
-    for (DevicePage::Word* word : {&lane.staged, &lane.drained, &lane.arrived, &lane.sent}) {
-      word->value.store(0, std::memory_order_relaxed);
-    }
-  }
+void NetworkPlan::begin(std::byte* memory) const {
+  new (memory) BounceWords{};
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void BounceWords::let_go() {
-  for (BounceLaneWords& lane : lanes) {
-    lane.arrived.value.store(kBeyondAll, std::memory_order_release);
-    lane.sent.value.store(kBeyondAll, std::memory_order_release);
+void NetworkPlan::let_go(std::byte* memory) const {
+  for (BounceWords::BounceLaneWords& lane : in(memory).words->lanes) {
+    lane.arrived.value.store(kBeyondAllMessages, std::memory_order_release);
+    lane.sent.value.store(kBeyondAllMessages, std::memory_order_release);
   }
 }
 

@@ -37,11 +37,20 @@ struct BounceWords {
     DevicePage::Word staged, drained, arrived, sent;
   };
   std::array<BounceLaneWords, kDeviceLanes> lanes;
+};
 
-  /// Before a run. Nobody else looks.
-  void reset();
+/// More than any call has messages, or pieces.
+inline constexpr uint64_t kBeyondAllMessages = uint64_t{1} << 62;
+
+/// How the memory of a call's bounce buffer is cut: words first.
+class BounceShape {
+ public:
+  virtual ~BounceShape() = default;
+  virtual uint64_t bytes() const = 0;
+  /// Before a run: its words are 0. Nobody else looks.
+  virtual void begin(std::byte* memory) const = 0;
   /// The streams wait for the host no more, though nothing has come.
-  void let_go();
+  virtual void let_go(std::byte* memory) const = 0;
 };
 
 /// Where the pieces of a plan's messages lie in the buffer's memory: in bytes from its begin.
@@ -68,16 +77,6 @@ class BounceLayout {
   std::vector<uint64_t> places_;  // by micro-operation, of sends: within the lane's
 };
 
-/// A plan and its layout. The plan names the ranks of this host by the engine's numbers.
-struct NetworkPlan {
-  explicit NetworkPlan(plan::Plan lowered) : plan(std::move(lowered)), layout(plan) {}
-  NetworkPlan(const NetworkPlan&) = delete;
-  NetworkPlan& operator=(const NetworkPlan&) = delete;
-
-  const plan::Plan plan;
-  const BounceLayout layout;
-};
-
 /// A bounce buffer as a call has it. A view.
 struct BounceBuffer {
   BounceWords* words = nullptr;
@@ -85,11 +84,33 @@ struct BounceBuffer {
   const BounceLayout* layout = nullptr;  // null: the plan has no messages between hosts
 };
 
+/// A plan and its layout. The plan names the ranks of this host by the engine's numbers.
+struct NetworkPlan final : BounceShape {
+  explicit NetworkPlan(plan::Plan lowered) : plan(std::move(lowered)), layout(plan) {}
+  NetworkPlan(const NetworkPlan&) = delete;
+  NetworkPlan& operator=(const NetworkPlan&) = delete;
+
+  uint64_t bytes() const override { return kZones + layout.bytes(); }
+  void begin(std::byte* memory) const override;
+  void let_go(std::byte* memory) const override;
+  BounceBuffer in(std::byte* memory) const {
+    return {reinterpret_cast<BounceWords*>(memory), memory + kZones, &layout};
+  }
+
+  const plan::Plan plan;
+  const BounceLayout layout;
+
+ private:
+  static constexpr uint64_t kLine = 512;
+  static constexpr uint64_t kZones = (sizeof(BounceWords) + kLine - 1) / kLine * kLine;
+};
+
 /// The points of a stream between which a call on a device has a bounce. Its host's part may begin
 /// when the stream has come to the first one.
 class NetworkCrossing : public HostStaging {
  public:
-  virtual BounceBuffer bounce() const = 0;
+  /// Of the bounce buffer.
+  virtual std::byte* memory() const = 0;
   /// The host's part has begun. The stream does not go on behind the call before: so whatever comes
   /// to the host from behind it, as a run of a graph, finds the call begun.
   virtual void begin() = 0;

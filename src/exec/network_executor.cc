@@ -15,7 +15,7 @@ void NetworkExecutor::start(const NetworkCall& network, const Call& call) {
   }
   for (plan::LaneCursor& lane : cursors_.lanes) lane = {1, plan::RingCursor(kRoomForAll)};
   crossing_->begin();
-  machine_.start(plan_->plan, crossing_->bounce(), network.find_late);
+  machine_.start(plan_->plan, plan_->in(crossing_->memory()), network.find_late);
   walk_.start(plan_->plan, cursors_);
 }
 

@@ -10,7 +10,6 @@
 namespace tutti::exec {
 namespace {
 
-constexpr uint32_t kPairLane = kLanes;  // the stream lane behind those of plans
 // A message up to this size is sent before all that is not needed for it, and the lines behind its
 // head are fetched together with it.
 constexpr uint64_t kPromptBytes = 1024;
@@ -108,7 +107,8 @@ Status PairExecutor::run(std::span<const Transfer> transfers) {
   return state_.wait([this] { return advance(); });
 }
 
-// A channel takes one after the other; a stream keeps them in order itself. Whether some are with
+// A channel takes one after the other, and so do the slots of a bounce buffer; a stream keeps them
+// in order itself. Whether some are with
 // myself, which are not in line.
 bool PairExecutor::line_up(std::span<const Transfer> transfers) {
   const auto rank = static_cast<uint32_t>(state_.options().rank);
@@ -123,7 +123,8 @@ bool PairExecutor::line_up(std::span<const Transfer> transfers) {
       is_mine = true;
       continue;
     }
-    if (direction.channel != nullptr && direction.call == calls_) {
+    const bool is_in_order = direction.channel != nullptr || bounce_ != nullptr;
+    if (is_in_order && direction.call == calls_) {
       active_[direction.last].next = i;
     } else {
       open_.push_back(i);
@@ -190,13 +191,18 @@ Progress PairExecutor::advance() {
     if (at != kNone) open_[kept++] = at;
   }
   open_.resize(kept);
-  if (open_.empty() || !state_.status().ok()) return Progress::kDone;
+  if (open_.empty() || !state_.status().ok()) {
+    end_bounced();
+    return Progress::kDone;
+  }
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
 bool PairExecutor::step(Active& active) {
   state_.expect(active.transfer.peer);
-  if (active.direction->channel == nullptr) return step_stream(active);
+  if (active.direction->channel == nullptr) {
+    return bounce_ != nullptr ? step_bounced(active) : step_stream(active);
+  }
   return active.transfer.is_send ? step_send(active) : step_receive(active);
 }
 
@@ -204,8 +210,7 @@ bool PairExecutor::step_stream(Active& active) {
   transport::Stream& stream = *state_.peers()[active.transfer.peer].stream;
   const Transfer& transfer = active.transfer;
   if (!active.begun) {
-    const ExecutorOptions& options = state_.options();
-    const transport::ChannelId channel{options.communicator, options.epoch, kPairLane};
+    const transport::ChannelId channel = pair_channel();
     const transport::Buffer target{transfer.data, transfer.bytes};
     const transport::ConstBuffer source{transfer.data, transfer.bytes};
     active.ticket = transfer.is_send ? stream.send(channel, 1, {&source, 1})

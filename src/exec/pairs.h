@@ -4,14 +4,24 @@
 // lane of the stream. Transfers of one direction between two ranks pair in order, across calls and
 // groups.
 //
+// Of transfers on device memory between hosts it does the host's part (start() of
+// BouncedTransfers): each piece is a message of that lane. One of a single piece is a message as
+// any other, so its peer may have its memory on the host; longer ones carry their length in the
+// signature, since both ends must cut them.
+//
 // Threads and errors: those of CallState, which it shares with the plans.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "src/exec/bounce_pairs.h"
 #include "src/exec/host_executor.h"
 #include "src/exec/pair_channel.h"
 #include "src/exec/transfer.h"
@@ -31,6 +41,8 @@ class PairExecutor final : public ProgressSource {
   /// All transfers of one group progress together; the memory stays the caller's. They have passed
   /// check_own_transfers().
   void start(std::span<const Transfer> transfers);
+  /// The host's part of transfers on a device. Their crossing has begun when this returns.
+  void start(const BouncedTransfers& bounced);
   Progress advance();
   /// Before a call is begun: the lines that a send will probably store to are in the caches of
   /// whoever read there a lap ago, and come back meanwhile.
@@ -40,6 +52,7 @@ class PairExecutor final : public ProgressSource {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kPairLane = kLanes;  // the stream lane behind those of plans
   /// A direction with a peer.
   struct PairDirection {
     std::byte* channel = nullptr;  // null: a stream
@@ -63,6 +76,14 @@ class PairExecutor final : public ProgressSource {
     bool done = false;
     transport::Stream::Ticket ticket = 0;
   };
+  /// How far a transfer has come whose pieces lie in a bounce buffer.
+  struct BouncedPieces {
+    uint64_t before = 0;  // of the direction, in this call: pieces of the transfers before it
+    uint64_t pieces = 0;  // at least one: a transfer without bytes is an empty message
+    uint64_t given = 0;   // to the network: sent, or their receives posted
+    uint64_t over = 0;    // out, or here
+    std::array<transport::Stream::Ticket, BouncePairs::kSlots> tickets{};  // by number
+  };
 
   void pair_with_myself();
   bool line_up(std::span<const Transfer> transfers);
@@ -70,6 +91,13 @@ class PairExecutor final : public ProgressSource {
   bool step_send(Active& active);
   bool step_receive(Active& active);
   bool step_stream(Active& active);
+  bool step_bounced(Active& active);
+  void end_bounced() {
+    if (bounce_ != nullptr) bounce_.reset(), crossing_.reset();
+  }
+  bool has_come(const BounceDirectionWords& words, uint64_t pieces);
+  bool give_piece(const Active& active, BouncedPieces& state, const BounceDirection& direction);
+  uint32_t bounced_signature(const Transfer& transfer, const BounceDirection& direction) const;
   bool begin_receive(Active& active, const PairChannel& channel);
   void take_next_head(const Active& active) const;
   template <class Move>
@@ -77,6 +105,9 @@ class PairExecutor final : public ProgressSource {
                       Move move);
   void write_piece(const Active& active, const PairChannel& channel, uint64_t at, uint64_t bytes);
   void read_piece(const Active& active, const PairChannel& channel, uint64_t at, uint64_t bytes);
+  transport::ChannelId pair_channel() const {
+    return {state_.options().communicator, state_.options().epoch, kPairLane};
+  }
   trace::ExchangeState exchange_of(const Active& active) const;
   void tell_lines() const;
   static size_t place_of(const Transfer& transfer) {
@@ -90,7 +121,12 @@ class PairExecutor final : public ProgressSource {
   std::vector<Active> active_;
   std::vector<uint32_t> open_;  // of active_, in its order: what may move now
   uint64_t calls_ = 0;
-  std::vector<uint8_t> type_names_;  // in the flight recorder
+  std::vector<uint8_t> type_names_;            // in the flight recorder
+  std::shared_ptr<const BouncePairs> bounce_;  // null: the transfers' memory is the host's
+  std::shared_ptr<NetworkCrossing> crossing_;
+  std::function<std::optional<uint32_t>()> find_late_;
+  std::vector<BouncedPieces> bounced_;  // by active_
+  uint32_t looks_ = 0;                  // at words of streams that had not come
 };
 
 }  // namespace tutti::exec

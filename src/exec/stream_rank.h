@@ -23,6 +23,7 @@
 #include "src/diagnosis/described_call.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/bounce_buffer.h"
+#include "src/exec/bounce_pairs.h"
 #include "src/exec/call_state.h"
 #include "src/exec/device_memory.h"
 #include "src/exec/transfer.h"
@@ -118,13 +119,22 @@ struct StreamedTransfers {
   /// All streams of the group: the transfers come behind what any of them holds, and what is put
   /// into any of them later comes behind the transfers. Not empty.
   std::vector<StreamPlace> where;
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> transfers;          // with ranks of this host
+  std::vector<Transfer> far{};              // with others; peers have their numbers, too
+  BounceOfPairs bounce{};                   // of those
   Call call;                                // without buffers
   bool engines_alone = false;               // as DeviceRankOptions's, of this call
   std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
   trace::Label label;                       // for the flight recorder
   std::function<void(const Status&)> over;  // as a StreamedCall's
 };
+
+/// The near ones first.
+inline std::vector<Transfer> all_of(const StreamedTransfers& call) {
+  std::vector<Transfer> all = call.transfers;
+  all.insert(all.end(), call.far.begin(), call.far.end());
+  return all;
+}
 
 /// A rank whose group talks from device to device: every rank has a ring, in its device's memory if
 /// all peers' devices reach it and in pinned host memory otherwise, all have mapped all rings, and
@@ -144,6 +154,10 @@ class DeviceRank {
   /// that is called as in Device::cross_captured(). Ends before this.
   virtual Result<std::shared_ptr<NetworkCrossing>> cross(StreamedCall call,
                                                          std::shared_ptr<const NetworkPlan> plan,
+                                                         std::function<void()> arrived) = 0;
+  /// The same for transfers, of which `pairs` are with ranks of other hosts.
+  virtual Result<std::shared_ptr<NetworkCrossing>> cross(StreamedTransfers call,
+                                                         std::shared_ptr<const BouncePairs> pairs,
                                                          std::function<void()> arrived) = 0;
   /// A rank that the oldest call that is not over waits for, if it waits for one of this host.
   virtual std::optional<int> find_late() = 0;
@@ -168,7 +182,7 @@ class DeviceRank {
   virtual const Status& folds() const = 0;
   /// Of one move.
   virtual uint32_t most_sources() const = 0;
-  virtual DeviceCounts count(std::span<const Transfer> transfers) = 0;
+  virtual DeviceCounts count(const StreamedTransfers& call, const BouncePairs* pairs) = 0;
   /// OK, or why no call is one kernel that waits for the peers' kernels. Equal on all ranks.
   virtual const Status& fuses() const = 0;
   /// The need of one kernel that runs the plan, on that rank and with its buffers; kUnsupported: it

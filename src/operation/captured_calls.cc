@@ -68,8 +68,7 @@ Status enter_staged(Put& put, const StreamThread& thread) {
   const Result<StreamEngine*> engine = thread.find();
   if (!engine.ok()) return engine.status();
   const std::vector<exec::StreamPlace> places = member.places();
-  put.task = std::make_shared<CapturedTask>(task_of(member), places.size(), *engine.value(),
-                                            streams.gate());
+  put.task = std::make_shared<CapturedTask>(task_of(member), *engine.value(), streams.gate());
   for (const exec::StreamPlace& place : places) {
     if (Status status = streams.device().keep(place, put.task); !status.ok()) return status;
   }

@@ -6,14 +6,13 @@
 
 namespace tutti::operation {
 
-CapturedTask::CapturedTask(Task task, size_t streams, StreamEngine& engine,
-                           std::shared_ptr<comm::ReplayGate> gate)
-    : task_(std::move(task)), streams_(streams), engine_(engine), gate_(std::move(gate)) {}
+CapturedTask::CapturedTask(Task task, StreamEngine& engine, std::shared_ptr<comm::ReplayGate> gate)
+    : task_(std::move(task)), engine_(engine), gate_(std::move(gate)) {}
 
 void CapturedTask::arrived() {
   {
     const MutexLock lock(mutex_);
-    if (++arrived_ < streams_) return;
+    if (++arrived_ < stagings_.size()) return;
     arrived_ = 0;
   }
   size_t fenced = 0;

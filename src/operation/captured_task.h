@@ -19,10 +19,8 @@ namespace tutti::operation {
 
 class CapturedTask {
  public:
-  /// `streams`: that have to come, each of them once for a run. The engine lives as long as the
-  /// process. `gate`: of the task's communicator.
-  CapturedTask(Task task, size_t streams, StreamEngine& engine,
-               std::shared_ptr<comm::ReplayGate> gate);
+  /// The engine lives as long as the process. `gate`: of the task's communicator.
+  CapturedTask(Task task, StreamEngine& engine, std::shared_ptr<comm::ReplayGate> gate);
   CapturedTask(const CapturedTask&) = delete;
   CapturedTask& operator=(const CapturedTask&) = delete;
 
@@ -31,7 +29,8 @@ class CapturedTask {
   void add(std::shared_ptr<exec::HostStaging> staging) { stagings_.push_back(std::move(staging)); }
   const std::vector<std::shared_ptr<exec::HostStaging>>& stagings() const { return stagings_; }
 
-  /// One of its streams has come, in a run of the graph.
+  /// One of its stagings' streams has come, in a run of the graph. All of them must, once for a
+  /// run.
   void arrived();
 
  private:
@@ -39,7 +38,6 @@ class CapturedTask {
 
   Task task_;  // each run has a copy
   std::vector<std::shared_ptr<exec::HostStaging>> stagings_;
-  const size_t streams_;
   StreamEngine& engine_;
   const std::shared_ptr<comm::ReplayGate> gate_;
   Mutex mutex_;

@@ -100,20 +100,30 @@ uint64_t CollectiveOperation::queue() {
 
 Status CollectiveOperation::begin(uint64_t ticket) {
   comm::Collectives& collectives = communicator().collectives();
+  if (shares_ != nullptr) {
+    const trace::Label label = communicator().frame().labels().label(request());
+    return communicator().transfers().begin(*shares_, label, options().timeout_ns, ticket);
+  }
   return part_ == nullptr ? collectives.begin(request(), ticket)
                           : collectives.begin(request(), *part_, ticket);
 }
 
-plan::Progress CollectiveOperation::advance() { return communicator().collectives().advance(); }
+plan::Progress CollectiveOperation::advance() {
+  return shares_ != nullptr ? communicator().transfers().advance()
+                            : communicator().collectives().advance();
+}
 
-Status CollectiveOperation::outcome() const { return communicator().collectives().outcome(); }
+Status CollectiveOperation::outcome() const {
+  return shares_ != nullptr ? communicator().transfers().outcome()
+                            : communicator().collectives().outcome();
+}
 
 Status CollectiveOperation::unsupported_by_streams() const {
   return communicator().streams().unsupported_reason(request(), options().engine);
 }
 
 Status CollectiveOperation::check_host_way() {
-  if (communicator().streams().objection_to_network(request(), options().engine).ok()) return {};
+  if (crosses()) return {};
   const bool may = comm::DeviceCalls::may_take(request_);
   return communicator().streams().check_host_way({.operation = name(),
                                                   .why = unsupported_by_streams(),
@@ -145,14 +155,31 @@ Status CollectiveOperation::check_stream(const exec::StreamPlace& where) {
   return take_scalar();
 }
 
-Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
+bool CollectiveOperation::crosses() const {
+  return communicator().streams().objection_to_network(request(), options().engine).ok();
+}
+
+Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross_shares(
     const exec::StreamPlace& where, std::function<void()> arrived) {
+  comm::DeviceCalls& calls = communicator().streams().calls();
+  comm::NetworkedTransfers call = calls.networked(
+      calls.shares_of(request(), where), communicator().collectives().deadline_from_now(&extras_));
+  const auto& pairs = call.part.bounced.pairs;
+  auto staging = calls.rank().cross(std::move(call.streamed), pairs, std::move(arrived));
+  if (!staging.ok()) return staging.status();
+  call.part.bounced.crossing = staging.value();
+  call.part.bounced.find_late = [&calls] { return calls.find_late(); };
+  shares_ = std::make_shared<const comm::TransferPart>(std::move(call.part));
+  return std::shared_ptr<exec::HostStaging>(std::move(staging).value());
+}
+
+Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
+    std::span<const exec::StreamPlace> all, std::function<void()> arrived) {
+  const exec::StreamPlace& where = all.front();
   comm::DeviceStreams& streams = communicator().streams();
-  const comm::Request request = this->request();
-  if (!streams.objection_to_network(request, options().engine).ok()) {
-    return std::shared_ptr<exec::HostStaging>();
-  }
   if (Status status = check_stream(where); !status.ok()) return status;
+  const comm::Request request = this->request();
+  if (comm::has_private_counts(request)) return cross_shares(where, std::move(arrived));
   const bool in_place = communicator().collectives().is_in_place(request);
   Result<comm::NetworkedCall> call = streams.calls().networked_call_of(request, in_place, where);
   if (!call.ok()) return call.status();
@@ -175,7 +202,7 @@ Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::Stream
   const comm::Request request = this->request();
   comm::Collectives& collectives = communicator().collectives();
   const uint64_t deadline_ns = collectives.deadline_from_now(&extras_);
-  if (request.counts != nullptr && request.counts->is_private()) {
+  if (comm::has_private_counts(request)) {
     exec::StreamedTransfers shares = streams.calls().shares_of(request, where.front());
     shares.call.deadline_ns = deadline_ns;
     return StreamWork(std::move(shares));

@@ -35,17 +35,22 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
   Status check_host_way() override;
   Status announce_host_way() override;
   Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where) override;
-  Result<std::shared_ptr<exec::HostStaging>> cross(const exec::StreamPlace& where,
+  bool crosses() const override;
+  Result<std::shared_ptr<exec::HostStaging>> cross(std::span<const exec::StreamPlace> where,
                                                    std::function<void()> arrived) override;
 
  private:
   comm::Request request() const;
   Status take_scalar();
   Status check_stream(const exec::StreamPlace& where);
+  Result<std::shared_ptr<exec::HostStaging>> cross_shares(const exec::StreamPlace& where,
+                                                          std::function<void()> arrived);
 
   comm::Request request_;  // without its extras and counts
   comm::KeptCounts counts_;
-  std::shared_ptr<const comm::NetworkPart> part_;  // null: the host has all of it
+  // Null, both: the host has all of it.
+  std::shared_ptr<const comm::NetworkPart> part_;
+  std::shared_ptr<const comm::TransferPart> shares_;  // of private counts
 };
 
 }  // namespace tutti::operation

@@ -15,9 +15,15 @@ namespace {
 // Several communicators advance between two polls of one of them: yield early.
 constexpr uint32_t kGroupSpins = 100;
 
+// Streams do it, or their part of it: of the transfers of one group some may be with other hosts.
+bool is_by_streams(const PlacedOperation& member) {
+  const bool device = member.streams().front().is_of_device();
+  return member.runner == Runner::kStream || (device && member.task.operation->crosses());
+}
+
 bool may_join(const PlacedOperation& earlier, const PlacedOperation& later) {
   return earlier.communicator == later.communicator &&
-         (earlier.runner == Runner::kStream) == (later.runner == Runner::kStream) &&
+         is_by_streams(earlier) == is_by_streams(later) &&
          earlier.task.operation->can_join(*later.task.operation);
 }
 
@@ -41,7 +47,7 @@ bool join(PlacedOperation& earlier, PlacedOperation& later) {
   }
   task.handles.insert(task.handles.end(), later.task.handles.begin(), later.task.handles.end());
   task.priority = task.operation->options().priority;
-  earlier.runner = std::max(earlier.runner, later.runner);
+  if (earlier.runner != later.runner) earlier.runner = Runner::kStreamThread;
   return true;
 }
 

@@ -18,9 +18,9 @@ Result<StreamWork> Operation::stream_work(std::span<const exec::StreamPlace>) {
   return Status::internal_error(name() + " was put into a stream, which cannot run it");
 }
 
-Result<std::shared_ptr<exec::HostStaging>> Operation::cross(const exec::StreamPlace&,
+Result<std::shared_ptr<exec::HostStaging>> Operation::cross(std::span<const exec::StreamPlace>,
                                                             std::function<void()>) {
-  return std::shared_ptr<exec::HostStaging>();
+  return Status::internal_error(name() + " has no part for streams");
 }
 
 }  // namespace tutti::operation

@@ -99,10 +99,12 @@ class Operation {
   /// Before they do so, though its options may ask for something else: kUnsupported then. The log
   /// is told once for each name.
   virtual Status check_host_way() { return {}; }
-  /// The bounce buffer of one whose stream, `where`, runs its part within the host, while the
-  /// host's part has the messages to other hosts; null: it goes by the host as a whole. From then
-  /// on begin() begins the host's part. `arrived` as in exec::DeviceRank::cross().
-  virtual Result<std::shared_ptr<exec::HostStaging>> cross(const exec::StreamPlace& where,
+  /// Of one that streams do not run by themselves: whether they do what is within the host, while
+  /// the host's part has the messages to other hosts. Else it goes by the host as a whole.
+  virtual bool crosses() const { return false; }
+  /// The bounce buffer of one that crosses(), whose streams are `where`. From then on begin()
+  /// begins the host's part. `arrived` as in exec::DeviceRank::cross().
+  virtual Result<std::shared_ptr<exec::HostStaging>> cross(std::span<const exec::StreamPlace> where,
                                                            std::function<void()> arrived);
   /// If its options ask for that, peers that would put it into their streams learn of it. An error
   /// has failed the communicator.

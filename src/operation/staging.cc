@@ -79,22 +79,35 @@ Result<Load> load_of(const Operation& operation, std::span<const CallStream> str
   return load;
 }
 
-/// For each device's stream, `make` makes the staging of what the operation loads there; or `take`
-/// takes its bounce buffer.
-template <class Make, class Take>
-Status stage_each(Operation& operation, std::span<const CallStream> streams,
-                  const std::function<void()>& arrived, Make make, Take take) {
+/// Of devices, without repetition.
+std::vector<exec::StreamPlace> places_of(std::span<const CallStream> streams) {
+  std::vector<exec::StreamPlace> places;
   std::vector<void*> handles;
   for (const CallStream& stream : streams) {
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!stream.is_of_device() || known) continue;
     handles.push_back(stream.handle);
-    const auto buffer = operation.cross(stream.place, arrived);
-    if (!buffer.ok()) return buffer.status();
-    if (buffer.value() != nullptr) {
-      take(buffer.value());
-      continue;
-    }
+    places.push_back(stream.place);
+  }
+  return places;
+}
+
+/// For each device's stream, `make` makes the staging of what the operation loads there; or `take`
+/// takes its bounce buffer, which is one of all streams.
+template <class Make, class Take>
+Status stage_each(Operation& operation, std::span<const CallStream> streams,
+                  const std::function<void()>& arrived, Make make, Take take) {
+  const std::vector<exec::StreamPlace> places = places_of(streams);
+  if (!places.empty() && operation.crosses()) {
+    const auto buffer = operation.cross(places, arrived);
+    if (buffer.ok()) take(buffer.value());
+    return buffer.status();
+  }
+  std::vector<void*> handles;
+  for (const CallStream& stream : streams) {
+    const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
+    if (!stream.is_of_device() || known) continue;
+    handles.push_back(stream.handle);
     const Result<Load> load = load_of(operation, streams, stream);
     if (!load.ok()) return load.status();
     const Result<std::shared_ptr<exec::HostStaging>> staging = make(stream.place, load.value());

@@ -23,7 +23,9 @@ std::span<const exec::Transfer> TransferOperation::transfers() const {
 }
 
 GroupPhase TransferOperation::phase(Runner runner) const {
-  return runner == Runner::kStream ? GroupPhase::kTransferOfStreams : GroupPhase::kTransfer;
+  const bool by_streams =
+      runner == Runner::kStream || (runner == Runner::kStreamThread && crosses());
+  return by_streams ? GroupPhase::kTransferOfStreams : GroupPhase::kTransfer;
 }
 
 bool TransferOperation::can_join(const Operation& later) const {
@@ -106,6 +108,10 @@ uint64_t TransferOperation::queue() {
 }
 
 Status TransferOperation::begin(uint64_t ticket) {
+  if (part_ != nullptr) {
+    const trace::Label label = communicator().frame().labels().label(transfers());
+    return communicator().transfers().begin(*part_, label, options().timeout_ns, ticket);
+  }
   return communicator().transfers().begin(transfers(), options().timeout_ns, ticket);
 }
 
@@ -114,10 +120,11 @@ plan::Progress TransferOperation::advance() { return communicator().transfers().
 Status TransferOperation::outcome() const { return communicator().transfers().outcome(); }
 
 Status TransferOperation::unsupported_by_streams() const {
-  return communicator().streams().unsupported_transfers(options().engine);
+  return communicator().streams().unsupported_transfers(transfers(), options().engine);
 }
 
 Status TransferOperation::check_host_way() {
+  if (crosses()) return {};
   return communicator().streams().check_host_way(
       {.operation = name(), .why = unsupported_by_streams(), .asked = options().engine});
 }
@@ -126,16 +133,38 @@ Status TransferOperation::announce_host_way() {
   return communicator().streams().announce_host_way(transfers(), options().engine);
 }
 
-Result<StreamWork> TransferOperation::stream_work(std::span<const exec::StreamPlace> where) {
+Status TransferOperation::check_streams(std::span<const exec::StreamPlace> where) const {
   comm::DeviceStreams& streams = communicator().streams();
   for (const exec::StreamPlace& one : where) {
     if (Status status = streams.check_place(one); !status.ok()) return status;
   }
-  if (Status status = check_streams_memory(streams.device(), buffers()); !status.ok())
-    return status;
-  exec::StreamedTransfers call = streams.calls().call_of(transfers(), where);
+  return check_streams_memory(streams.device(), buffers());
+}
+
+Result<StreamWork> TransferOperation::stream_work(std::span<const exec::StreamPlace> where) {
+  if (Status status = check_streams(where); !status.ok()) return status;
+  exec::StreamedTransfers call = communicator().streams().calls().call_of(transfers(), where);
   call.call.deadline_ns = communicator().frame().deadline_of(options().timeout_ns);
   return StreamWork(std::move(call));
+}
+
+bool TransferOperation::crosses() const {
+  return communicator().streams().objection_to_network(transfers(), options().engine).ok();
+}
+
+Result<std::shared_ptr<exec::HostStaging>> TransferOperation::cross(
+    std::span<const exec::StreamPlace> where, std::function<void()> arrived) {
+  if (Status status = check_streams(where); !status.ok()) return status;
+  comm::DeviceCalls& calls = communicator().streams().calls();
+  comm::NetworkedTransfers call = calls.networked(
+      calls.call_of(transfers(), where), communicator().frame().deadline_of(options().timeout_ns));
+  const auto& pairs = call.part.bounced.pairs;
+  auto staging = calls.rank().cross(std::move(call.streamed), pairs, std::move(arrived));
+  if (!staging.ok()) return staging.status();
+  call.part.bounced.crossing = staging.value();
+  call.part.bounced.find_late = [&calls] { return calls.find_late(); };
+  part_ = std::make_shared<const comm::TransferPart>(std::move(call.part));
+  return std::shared_ptr<exec::HostStaging>(std::move(staging).value());
 }
 
 namespace calls::transfer {

@@ -3,6 +3,8 @@
 // Owns: its options. Threads and errors: those of an Operation.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -43,10 +45,16 @@ class TransferOperation final : public OperationOf<TransferOperation> {
   Status check_host_way() override;
   Status announce_host_way() override;
   Result<StreamWork> stream_work(std::span<const exec::StreamPlace> where) override;
+  bool crosses() const override;
+  Result<std::shared_ptr<exec::HostStaging>> cross(std::span<const exec::StreamPlace> where,
+                                                   std::function<void()> arrived) override;
 
  private:
   std::span<const exec::Transfer> transfers() const;
 
+  Status check_streams(std::span<const exec::StreamPlace> where) const;
+
+  std::shared_ptr<const comm::TransferPart> part_;  // null: the host has all of it
   std::variant<exec::Transfer, std::vector<exec::Transfer>> transfers_;  // a single one: no memory
 };
 

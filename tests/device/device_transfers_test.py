@@ -38,6 +38,24 @@ class DeviceTransfers(unittest.TestCase):
         self.check("--rounds", "12", "--seed", "5", "--replays", "3", "--kib", "2048", "--ranks", "3",
                    SOFTDEV_SKEW_US="300", SOFTDEV_PIECE_BYTES="4096")
 
+    def test_several_hosts(self):
+        self.check("--rounds", "12", "--seed", "6", "--hosts", "2", "--replays", "2", SOFTDEV_CHANNELS="1")
+        self.check("--rounds", "8", "--seed", "7", "--hosts", "2", "--ranks", "8", "--replays", "2",
+                   SOFTDEV_DEVICES="8", SOFTDEV_SKEW_US="300", SOFTDEV_PIECE_BYTES="4096")
+        self.check("--rounds", "8", "--seed", "8", "--hosts", "3", "--ranks", "5", "--kib", "2200",
+                   SOFTDEV_DEVICES="8")
+
+    def test_a_rank_alone_on_its_host(self):
+        self.check("--rounds", "8", "--seed", "9", "--hosts", "3", "--ranks", "3", "--replays", "2")
+
+    def test_transfers_between_hosts_take_little_memory_of_the_host(self):
+        """Of up to 6 MB, with two slots of 1 MiB for each direction with two ranks; which is noticed."""
+        many = ("--rounds", "12", "--hosts", "2", "--kib", "6000", "--bound", str(13 << 20))
+        self.check(*many)
+        done = run(*many, TUTTI_ENGINE="host")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("bytes of pinned memory", done.stdout)
+
     def test_what_goes_through_the_host_is_noticed(self):
         done = run("--rounds", "2", TUTTI_DEVICE_RING_BYTES="0")
         self.assertEqual(done.returncode, 1)

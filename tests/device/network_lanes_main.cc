@@ -1,6 +1,7 @@
 // network_lanes: collectives on the devices of several hosts, which are processes of one machine
-// that are told to be on different ones. Every collective, eager and in a graph, out of place; each
-// result is checked.
+// that are told to be on different ones. Every collective, all_to_all_v, and a group of sends and
+// receives between all ranks (exchange), eager and in a graph, out of place; each result is
+// checked.
 //
 //   --ranks N (default 4)  --hosts H (default 2): as many ranks on each, or one more
 //   --words W      from each rank (default 5000)
@@ -8,6 +9,7 @@
 //   --graph 1      each call is captured, and its graph launched twice as well
 //   --only NAME    this collective alone
 //   --bound B      it is wrong if the process has had more than so many bytes of pinned memory
+//                  (faults: of an all_reduce, or of this one)
 //   --fault F      kill: the last rank dies before its call; late: it makes none, and the others
 //                  have a deadline; abort: it aborts the communicator; differ: it calls another
 //                  count. Each of the others prints what it hears. overlap: the other host comes
@@ -17,7 +19,9 @@
 //
 // Rank 0 prints for each collective the line of tuttiExplain about device memory. Exit status: 0
 // all was right, 1 it was not, 2 the command line is wrong.
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -42,10 +46,12 @@ struct Wish {
   uint64_t bound = 0;
 };
 
+enum class Manner : uint8_t { kCollective, kShares, kExchange };
 struct Kind {
   const char* name;
   tuttiCollective_t collective;
   bool many_in, many_out;  // a part for each rank
+  Manner manner = Manner::kCollective;
 };
 constexpr Kind kKinds[] = {
     {"all_reduce", tuttiCollAllReduce, false, false},
@@ -56,6 +62,8 @@ constexpr Kind kKinds[] = {
     {"reduce", tuttiCollReduce, false, false},
     {"gather", tuttiCollGather, false, true},
     {"scatter", tuttiCollScatter, true, false},
+    {"all_to_all_v", tuttiCollAllToAllV, true, true, Manner::kShares},
+    {"exchange", tuttiCollAllToAll, true, true, Manner::kExchange},
 };
 
 class Rank {
@@ -86,6 +94,7 @@ class Rank {
   }
 
   void explain(const Kind& kind) {
+    if (kind.manner == Manner::kExchange) return;  // with each rank in its own way
     std::vector<char> text(1 << 16);
     size_t needed = 0;
     const tuttiResult_t done = tuttiExplain(seat_.comm(), kind.name, words_, tuttiUint64,
@@ -119,7 +128,9 @@ class Rank {
 
   // The last rank does not do its part, and all others hear why.
   void fail_one() {
-    const Kind& kind = kKinds[0];
+    const Kind& kind = *std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& one) {
+      return wish_.only.empty() || wish_.only == one.name;
+    });
     const bool is_last = member_.rank() == member_.ranks() - 1;
     fill(kind, 0);
     if (!went(member_, call(kind, 0), seat_.comm(), kind.name) || !seat_.synchronize()) return;
@@ -164,7 +175,25 @@ class Rank {
     seat_.fill(recv_, Words(all_words(), 0));
   }
 
+  tuttiResult_t exchange(const tuttiOptions_t* options) {
+    (void)tuttiGroupStart();
+    tuttiResult_t first =
+        options == nullptr ? tuttiSuccess : tuttiCommSetOptions(seat_.comm(), options);
+    for (int peer = 0; peer < member_.ranks(); ++peer) {
+      const size_t at = static_cast<size_t>(peer) * words_;
+      const tuttiResult_t sent = tuttiSend(static_cast<uint64_t*>(pointer(send_)) + at, words_,
+                                           tuttiUint64, peer, seat_.comm(), seat_.stream());
+      const tuttiResult_t received = tuttiRecv(static_cast<uint64_t*>(pointer(recv_)) + at, words_,
+                                               tuttiUint64, peer, seat_.comm(), seat_.stream());
+      for (const tuttiResult_t one : {sent, received}) first = first == tuttiSuccess ? one : first;
+    }
+    const tuttiResult_t ended = tuttiGroupEnd();
+    return first == tuttiSuccess ? ended : first;
+  }
+
   tuttiResult_t submit(const Kind& kind, int root, const tuttiOptions_t* options) {
+    if (kind.manner == Manner::kExchange) return exchange(options);
+    const std::vector<size_t> counts(static_cast<size_t>(member_.ranks()), words_);
     tuttiCall_t call = TUTTI_CALL_INITIALIZER;
     call.collective = kind.collective;
     call.send = pointer(send_);
@@ -173,6 +202,10 @@ class Rank {
     call.type = tuttiUint64;
     call.op = tuttiSum;
     call.root = root;
+    if (kind.manner == Manner::kShares) {
+      call.count = 0;
+      call.send_counts = call.recv_counts = counts.data();
+    }
     return tuttiSubmit(&call, seat_.comm(), seat_.stream(), options, nullptr);
   }
   tuttiResult_t call(const Kind& kind, int root) { return submit(kind, root, nullptr); }
@@ -199,6 +232,7 @@ class Rank {
       case tuttiCollBroadcast:
         return sent(round, root, i);
       case tuttiCollAllToAll:
+      case tuttiCollAllToAllV:
         return sent(round, of_block, mine + i % words_);
       case tuttiCollScatter:
         return sent(round, root, mine + i);

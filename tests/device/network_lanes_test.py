@@ -10,8 +10,8 @@ import unittest
 
 BY_LANES = "by streams within hosts and messages between them"
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
-BOUND = str(2 << 20)  # bytes of pinned memory
-CALLS = 8  # that the program makes, one of each collective
+BOUND = str(18 << 20)  # bytes of pinned memory
+CALLS = 9  # that the program explains: one of each collective, and an all_to_all_v
 
 
 def run(*arguments, **variables):
@@ -29,9 +29,9 @@ class NetworkLanes(unittest.TestCase):
         self.assertNotIn("warn", done.stderr)
         return done.stdout
 
-    def heard(self, fault):
+    def heard(self, fault, *arguments):
         """What each rank hears of a call that the last one does not do."""
-        done = run("--words", "3000", "--fault", fault)
+        done = run("--words", "3000", "--fault", fault, *arguments)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return dict(re.findall(r"^rank (\d): (.*)$", done.stdout, re.M))
 
@@ -64,7 +64,10 @@ class NetworkLanes(unittest.TestCase):
                    TUTTI_DEVICE_RING_BYTES="64M")
 
     def test_no_call_is_staged_as_a_whole(self):
-        """8 MB from each rank and 32 MB to each, in bounce buffers of less than 2 MB."""
+        """8 MB from each rank and 32 MB to each, in bounce buffers of less than 2 MB; between pairs of
+        ranks of 8 MiB: two slots for either direction with two ranks. Two calls may have some."""
+        self.check("--ranks", "4", "--words", "1000000", "--rounds", "1", "--bound", str(2 << 20),
+                   "--only", "all_gather")
         said = self.check("--ranks", "4", "--words", "1000000", "--rounds", "1", "--bound", BOUND)
         for slices in re.findall(r"(\d+) slices", said):
             self.assertGreater(int(slices), 8)
@@ -79,6 +82,23 @@ class NetworkLanes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("on device memory: by the host, since rank 0", done.stdout)
         self.check("--only", "all_gather", SOFTDEV_KERNELS="0")
+
+    def test_faults_of_transfers_are_named(self):
+        for name in ("all_to_all_v", "exchange"):
+            for fault in ("kill", "abort", "late"):
+                heard = self.heard(fault, "--only", name)
+                self.assertTrue({"0", "1", "2"} <= set(heard), (name, fault, heard))
+                for text in heard.values():
+                    self.assertIn("rank 3", text)
+            heard = self.heard("differ", "--only", name)
+            self.assertEqual(sorted(heard), ["0", "1", "2", "3"], heard)
+
+    def test_ends_of_a_transfer_between_hosts_that_differ(self):
+        """Shorter and longer than a piece, of which the second one has two."""
+        for words, bytes_of in (("3000", "23992"), ("200000", "1048576")):
+            heard = self.heard("differ", "--ranks", "2", "--words", words, "--only", "exchange")
+            self.assertEqual(sorted(heard), ["0", "1"], heard)
+            self.assertTrue(any(bytes_of in text for text in heard.values()), heard)
 
     def test_a_rank_that_dies(self):
         heard = self.heard("kill")

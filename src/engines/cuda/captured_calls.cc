@@ -136,8 +136,8 @@ Status CapturedCalls::put(exec::StreamedTransfers& call) {
   if (Status s = begin_in_graph(call.where.front(), std::move(kept)); !s.ok()) return s;
   const Result<SideStream*> side = sides_.find(stream, call.where.front().capture, 1);
   if (!side.ok()) return side.status();
-  const PairCall put{.stream = stream, .side = side.value()};
-  if (Status s = pairs.value()->put(put, call.transfers); !s.ok()) return s;
+  const PairCall put{.stream = stream, .side = side.value(), .bounce = call.bounce};
+  if (Status s = pairs.value()->put(put, exec::all_of(call)); !s.ok()) return s;
   if (Status s = pairs.value()->finish(pages_.over(rank_), 1); !s.ok()) return s;
   for (const exec::StreamPlace& other : others) {
     if (Status s = follow(static_cast<CUstream>(other.stream), stream); !s.ok()) return s;

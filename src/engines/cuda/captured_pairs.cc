@@ -1,5 +1,7 @@
 #include "src/engines/cuda/captured_pairs.h"
 
+#include <algorithm>
+
 namespace tutti::engines::cuda {
 
 std::vector<uint32_t> CapturedPairs::first_slots(std::span<const exec::Transfer> transfers) const {
@@ -7,10 +9,11 @@ std::vector<uint32_t> CapturedPairs::first_slots(std::span<const exec::Transfer>
   for (Direction direction = 0; direction < directions(); ++direction)
     before[direction] = pieces(direction);
   std::vector<uint32_t> slots_of_all;
+  const uint64_t slot_bytes = std::max<uint64_t>(slots().slot_bytes(), 1);  // 0 of a rank alone
   for (const exec::Transfer& transfer : transfers) {
     uint64_t& behind = before[direction_of(transfer.peer, transfer.is_send)];
     slots_of_all.push_back(static_cast<uint32_t>(behind % slots().slots()));
-    behind += (transfer.bytes + slots().slot_bytes() - 1) / slots().slot_bytes();
+    behind += (transfer.bytes + slot_bytes - 1) / slot_bytes;
   }
   return slots_of_all;
 }

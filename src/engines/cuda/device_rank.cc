@@ -247,8 +247,10 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
   if (!side.ok()) return side.status();
   const PairCall put{.stream = stream,
                      .side = side.value(),
-                     .engines_alone = options_.engines_alone || call.engines_alone};
-  if (Status status = pairs_.put(put, call.transfers); !status.ok()) return status;
+                     .engines_alone = options_.engines_alone || call.engines_alone,
+                     .bounce = call.bounce};
+  const std::vector<exec::Transfer> all = exec::all_of(call);
+  if (Status status = pairs_.put(put, all); !status.ok()) return status;
   const uint64_t place = calls_.next_place();
   if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
   calls_.keep({.call = {.place = place,

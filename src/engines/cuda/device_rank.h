@@ -46,6 +46,9 @@ class CudaDeviceRank final : public exec::DeviceRank {
   Result<std::shared_ptr<exec::NetworkCrossing>> cross(
       exec::StreamedCall call, std::shared_ptr<const exec::NetworkPlan> plan,
       std::function<void()> arrived) override;
+  Result<std::shared_ptr<exec::NetworkCrossing>> cross(
+      exec::StreamedTransfers call, std::shared_ptr<const exec::BouncePairs> pairs,
+      std::function<void()> arrived) override;
   std::optional<int> find_late() override;
   Status declare(uint32_t signature, const diagnosis::DescribedCall& described) override {
     return calls_.declare(signature, described);
@@ -58,7 +61,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
                            bool captured) override;
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
-  exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
+  exec::DeviceCounts count(const exec::StreamedTransfers& call,
+                           const exec::BouncePairs* pairs) override;
   const Status& fuses() const override { return fuses_; }
   Result<exec::FusedNeed> need_fused(const plan::Plan& plan, int rank,
                                      const exec::Call& buffers) const override;

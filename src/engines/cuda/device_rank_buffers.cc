@@ -20,6 +20,20 @@ void place(const exec::PeerBuffers& buffers, std::vector<CUdeviceptr>& places) {
   }
 }
 
+/// `arrived` empty: of an eager call.
+std::shared_ptr<exec::NetworkCrossing> crossing_of(std::unique_ptr<BounceSlot> slot,
+                                                   StreamInContext where, PutCall put,
+                                                   std::function<void()> arrived) {
+  if (!arrived) {
+    auto made = std::make_shared<CudaNetworkCrossing>(std::move(slot), where);
+    made->set(std::move(put));
+    return made;
+  }
+  auto made = std::make_shared<CapturedNetworkCrossing>(std::move(slot), where, std::move(arrived));
+  made->set(std::move(put));
+  return made;
+}
+
 }  // namespace
 
 Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
@@ -47,19 +61,26 @@ Result<std::shared_ptr<exec::NetworkCrossing>> CudaDeviceRank::cross(
       BounceSlot::take(HostStagingPool::of_process(cuda_), plan);
   if (!slot.ok()) return slot.status();
   call.plan = &plan->plan;
-  call.bounce = slot.value()->bounce();
+  call.bounce = plan->in(slot.value()->memory());
   call.over = [](const Status&) {};  // the host's part tells of the end
   const StreamInContext where{context_, static_cast<CUstream>(call.where.stream)};
   PutCall put = [this, plan, call = std::move(call)] { return enqueue(call); };
-  if (!arrived) {
-    auto made = std::make_shared<CudaNetworkCrossing>(std::move(slot).value(), where);
-    made->set(std::move(put));
-    return std::shared_ptr<exec::NetworkCrossing>(std::move(made));
-  }
-  auto made =
-      std::make_shared<CapturedNetworkCrossing>(std::move(slot).value(), where, std::move(arrived));
-  made->set(std::move(put));
-  return std::shared_ptr<exec::NetworkCrossing>(std::move(made));
+  return crossing_of(std::move(slot).value(), where, std::move(put), std::move(arrived));
+}
+
+Result<std::shared_ptr<exec::NetworkCrossing>> CudaDeviceRank::cross(
+    exec::StreamedTransfers call, std::shared_ptr<const exec::BouncePairs> pairs,
+    std::function<void()> arrived) {
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (!scope.status().ok()) return scope.status();
+  Result<std::unique_ptr<BounceSlot>> slot =
+      BounceSlot::take(HostStagingPool::of_process(cuda_), pairs);
+  if (!slot.ok()) return slot.status();
+  call.bounce = {pairs.get(), slot.value()->memory()};
+  call.over = [](const Status&) {};
+  const StreamInContext where{context_, static_cast<CUstream>(call.where.front().stream)};
+  PutCall put = [this, pairs, call = std::move(call)] { return enqueue(call); };
+  return crossing_of(std::move(slot).value(), where, std::move(put), std::move(arrived));
 }
 
 std::optional<int> CudaDeviceRank::find_late() {
@@ -124,9 +145,11 @@ void CudaDeviceRank::add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t
   ++counts.host_functions;
 }
 
-exec::DeviceCounts CudaDeviceRank::count(std::span<const exec::Transfer> transfers) {
+exec::DeviceCounts CudaDeviceRank::count(const exec::StreamedTransfers& call,
+                                         const exec::BouncePairs* pairs) {
   CountedPairs counting(nullptr, ring_->pair_addresses());
-  (void)counting.put({}, transfers);
+  (void)counting.put({.bounce = {pairs, nullptr}},
+                     exec::all_of(call));  // nobody follows its addresses
   (void)counting.finish(0, 1);
   return counting.counts();
 }

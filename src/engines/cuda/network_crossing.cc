@@ -1,7 +1,6 @@
 #include "src/engines/cuda/network_crossing.h"
 
 #include <atomic>
-#include <new>
 
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
@@ -15,8 +14,7 @@ constexpr uint64_t kBounceLine = 512;
 constexpr uint64_t in_bounce_lines(uint64_t bytes) {
   return (bytes + kBounceLine - 1) / kBounceLine * kBounceLine;
 }
-constexpr uint64_t kWordsAt = in_bounce_lines(sizeof(HostStagingWords));
-constexpr uint64_t kMemoryAt = kWordsAt + in_bounce_lines(sizeof(exec::BounceWords));
+constexpr uint64_t kMemoryAt = in_bounce_lines(sizeof(HostStagingWords));
 
 drivers::cuda::CUdeviceptr pinned_word(const std::atomic<uint64_t>& word) {
   return reinterpret_cast<drivers::cuda::CUdeviceptr>(&word);
@@ -25,11 +23,11 @@ drivers::cuda::CUdeviceptr pinned_word(const std::atomic<uint64_t>& word) {
 }  // namespace
 
 Result<std::unique_ptr<BounceSlot>> BounceSlot::take(
-    HostStagingPool& pool, std::shared_ptr<const exec::NetworkPlan> plan) {
-  Result<HostStagingSlot*> slot = pool.take(kMemoryAt + plan->layout.bytes());
+    HostStagingPool& pool, std::shared_ptr<const exec::BounceShape> shape) {
+  Result<HostStagingSlot*> slot = pool.take(kMemoryAt + shape->bytes());
   if (!slot.ok()) return slot.status();
-  std::unique_ptr<BounceSlot> made(new BounceSlot(pool, slot.value(), std::move(plan)));
-  new (made->bounce().words) exec::BounceWords{};
+  std::unique_ptr<BounceSlot> made(new BounceSlot(pool, slot.value(), std::move(shape)));
+  made->begin();
   return made;
 }
 
@@ -37,10 +35,8 @@ BounceSlot::~BounceSlot() {
   if (!abandoned_) pool_.give_back(slot_);
 }
 
-exec::BounceBuffer BounceSlot::bounce() const {
-  auto* const memory = static_cast<std::byte*>(slot_->memory.data());
-  return {reinterpret_cast<exec::BounceWords*>(memory + kWordsAt), memory + kMemoryAt,
-          &plan_->layout};
+std::byte* BounceSlot::memory() const {
+  return static_cast<std::byte*>(slot_->memory.data()) + kMemoryAt;
 }
 
 bool CudaNetworkCrossing::is_open() const {
@@ -83,12 +79,12 @@ std::shared_ptr<exec::Fence> CapturedNetworkCrossing::fence() {
 
 // The next run sets the bounce buffer's words to 0 behind `done`.
 void CapturedNetworkCrossing::skip() {
-  bounce().words->let_go();
+  slot_->let_go();
   slot_->words().done.store(1, std::memory_order_release);
 }
 
 void CapturedNetworkCrossing::begin_run() {
-  bounce().words->reset();
+  slot_->begin();
   arrived_();
 }
 

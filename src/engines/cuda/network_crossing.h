@@ -24,7 +24,7 @@ class BounceSlot {
  public:
   /// A context of the device is current. The pool lives longer.
   static Result<std::unique_ptr<BounceSlot>> take(HostStagingPool& pool,
-                                                  std::shared_ptr<const exec::NetworkPlan> plan);
+                                                  std::shared_ptr<const exec::BounceShape> shape);
   ~BounceSlot();
   BounceSlot(const BounceSlot&) = delete;
   BounceSlot& operator=(const BounceSlot&) = delete;
@@ -32,18 +32,22 @@ class BounceSlot {
   const drivers::cuda::Cuda& cuda() const { return pool_.cuda(); }
   HostStagingSlot& slot() const { return *slot_; }
   HostStagingWords& words() const { return slot_->words(); }
-  exec::BounceBuffer bounce() const;
+  /// Behind the words of the slot.
+  std::byte* memory() const;
+  /// Before a run.
+  void begin() const { shape_->begin(memory()); }
+  void let_go() const { shape_->let_go(memory()); }
   /// Nobody gets the slot any more: nobody knows what a stream still does there.
   void abandon() { abandoned_ = true; }
 
  private:
   BounceSlot(HostStagingPool& pool, HostStagingSlot* slot,
-             std::shared_ptr<const exec::NetworkPlan> plan)
-      : pool_(pool), slot_(slot), plan_(std::move(plan)) {}
+             std::shared_ptr<const exec::BounceShape> shape)
+      : pool_(pool), slot_(slot), shape_(std::move(shape)) {}
 
   HostStagingPool& pool_;
   HostStagingSlot* const slot_;
-  const std::shared_ptr<const exec::NetworkPlan> plan_;
+  const std::shared_ptr<const exec::BounceShape> shape_;
   bool abandoned_ = false;
 };
 
@@ -62,14 +66,14 @@ class CudaNetworkCrossing final : public exec::NetworkCrossing,
 
   /// Before leave().
   void set(PutCall put) { put_ = std::move(put); }
-  exec::BounceBuffer bounce() const override { return slot_->bounce(); }
+  std::byte* memory() const override { return slot_->memory(); }
   std::shared_ptr<exec::Fence> fence() override { return shared_from_this(); }
   void skip() override { release(); }
   void begin() override { slot_->words().done.store(slot_->slot().use, std::memory_order_release); }
   bool is_open() const override;
   void release() override {
     begin();
-    bounce().words->let_go();
+    slot_->let_go();
   }
   bool is_over() const override { return slot_->slot().is_over(); }
   std::byte* input() const override { return nullptr; }
@@ -95,7 +99,7 @@ class CapturedNetworkCrossing final : public exec::NetworkCrossing,
   }
 
   void set(PutCall put) { put_ = std::move(put); }
-  exec::BounceBuffer bounce() const override { return slot_->bounce(); }
+  std::byte* memory() const override { return slot_->memory(); }
   // The stream waits for the host's end anyway.
   void begin() override {}
   std::shared_ptr<exec::Fence> fence() override;

@@ -22,25 +22,75 @@ PairSlots PairSlots::with(uint64_t slots) const {
 }
 
 PairStreams::PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresses)
-    : cuda_(cuda), addresses_(std::move(addresses)), directions_(2 * addresses_.sends.size()) {}
+    : cuda_(cuda),
+      addresses_(std::move(addresses)),
+      near_(2 * addresses_.sends.size()),
+      directions_(near_) {}
+
+bool PairStreams::is_sent(Direction direction) const {
+  return is_far(direction) ? call_.bounce.pairs->directions()[direction - near_].sends
+                           : sends(direction);
+}
+
+uint64_t PairStreams::slot_bytes_of(Direction direction) const {
+  return is_far(direction) ? call_.bounce.pairs->directions()[direction - near_].slot_bytes
+                           : addresses_.slots.slot_bytes();
+}
+
+CUdeviceptr PairStreams::slot_address(Direction direction) const {
+  if (!is_far(direction)) {
+    return end_of(direction).slots + slot_of(direction) * addresses_.slots.slot_bytes();
+  }
+  const exec::BounceDirection& far = call_.bounce.pairs->directions()[direction - near_];
+  return reinterpret_cast<CUdeviceptr>(call_.bounce.memory) + far.place +
+         pieces(direction) % far.slots * far.slot_bytes;
+}
+
+// A send waits until the piece that lay in its slot before is out.
+void PairStreams::add_wait(Direction direction) {
+  if (!is_far(direction)) return wait(direction, words_);
+  const exec::BounceOfPairs& bounce = call_.bounce;
+  const auto far = static_cast<uint32_t>(direction - near_);
+  const uint64_t before = is_sent(direction) ? bounce.pairs->directions()[far].slots : 0;
+  if (pieces(direction) + 1 <= before) return;
+  const exec::DevicePage::Word& word = bounce.pairs->words(bounce.memory, far).by_host;
+  words_.wait_at_least_64(reinterpret_cast<CUdeviceptr>(&word), pieces(direction) + 1 - before);
+}
+
+void PairStreams::add_signal(Direction direction) {
+  if (!is_far(direction)) return signal(direction, words_);
+  const exec::BounceOfPairs& bounce = call_.bounce;
+  const auto far = static_cast<uint32_t>(direction - near_);
+  const exec::DevicePage::Word& word = bounce.pairs->words(bounce.memory, far).by_stream;
+  words_.write_64(reinterpret_cast<CUdeviceptr>(&word), pieces(direction) + 1);
+}
+
+void PairStreams::put_in_line(uint32_t transfer, Direction index) {
+  DirectionState& direction = directions_[index];
+  if (direction.current == kNone) {
+    direction.current = transfer;
+    direction.moved = 0;
+    open_.push_back(index);
+  } else {
+    next_[direction.last] = transfer;
+  }
+  direction.last = transfer;
+}
 
 // Transfers without bytes are compared by the host alone.
 void PairStreams::line_up(std::span<const Transfer> transfers) {
+  const exec::BouncePairs* const far = call_.bounce.pairs;
+  const size_t near = transfers.size() - (far == nullptr ? 0 : far->transfers());
+  directions_.resize(near_);
+  directions_.resize(near_ + (far == nullptr ? 0 : far->directions().size()));
   next_.assign(transfers.size(), kNone);
   open_.clear();
   for (uint32_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
-    if (transfer.peer == addresses_.rank || transfer.bytes == 0) continue;
-    const Direction index = direction_of(transfer.peer, transfer.is_send);
-    DirectionState& direction = directions_[index];
-    if (direction.current == kNone) {
-      direction.current = i;
-      direction.moved = 0;
-      open_.push_back(index);
-    } else {
-      next_[direction.last] = i;
-    }
-    direction.last = i;
+    const bool is_own = i < near && transfer.peer == addresses_.rank;
+    if (is_own || transfer.bytes == 0) continue;
+    put_in_line(i, i < near ? direction_of(transfer.peer, transfer.is_send)
+                            : near_ + far->direction_of(i - near));
   }
   // Each rank begins with the peer behind it, so that not all read from one at a time.
   const size_t directions = directions_.size();
@@ -80,7 +130,8 @@ Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfer
   words_.clear();
   begin();
   line_up(transfers);
-  copy_own(transfers);
+  const size_t far = call.bounce.pairs == nullptr ? 0 : call.bounce.pairs->transfers();
+  copy_own(transfers.first(transfers.size() - far));
   step_ = 0;
   do {
     if (!put_step(transfers)) return status_;
@@ -92,9 +143,9 @@ Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfer
 // Receives are one step behind sends: the peer's signal is on its way while
 // this rank's copies run.
 bool PairStreams::put_step(std::span<const Transfer> transfers) {
-  const auto takes_part = [&](Direction direction) { return sends(direction) || step_ > 0; };
+  const auto takes_part = [&](Direction direction) { return is_sent(direction) || step_ > 0; };
   for (const Direction direction : open_) {
-    if (takes_part(direction)) wait(direction, words_);
+    if (takes_part(direction)) add_wait(direction);
   }
   if (!put_words()) return false;
   for (const Direction direction : open_) {
@@ -103,7 +154,7 @@ bool PairStreams::put_step(std::span<const Transfer> transfers) {
   if (!put_copies()) return false;
   for (const Direction direction : open_) {
     if (!takes_part(direction)) continue;
-    signal(direction, words_);
+    add_signal(direction);
     advance(direction, transfers[directions_[direction].current]);
   }
   std::erase_if(open_,
@@ -112,21 +163,20 @@ bool PairStreams::put_step(std::span<const Transfer> transfers) {
 }
 
 void PairStreams::copy(Direction direction, const Transfer& transfer) {
-  const uint64_t slot_bytes = addresses_.slots.slot_bytes();
-  const CUdeviceptr slot = end_of(direction).slots + slot_of(direction) * slot_bytes;
+  const CUdeviceptr slot = slot_address(direction);
   const uint64_t moved = directions_[direction].moved;
   const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + moved;
-  const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes);
-  const bool crosses = end_of(direction).crosses;
-  sends(direction) ? copies_.add(slot, user, bytes, crosses)
-                   : copies_.add(user, slot, bytes, crosses);
+  const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes_of(direction));
+  const bool crosses = is_far(direction) || end_of(direction).crosses;
+  is_sent(direction) ? copies_.add(slot, user, bytes, crosses)
+                     : copies_.add(user, slot, bytes, crosses);
 }
 
 // To the way's next piece.
 void PairStreams::advance(Direction index, const Transfer& transfer) {
   DirectionState& direction = directions_[index];
   ++direction.pieces;
-  direction.moved += std::min(transfer.bytes - direction.moved, addresses_.slots.slot_bytes());
+  direction.moved += std::min(transfer.bytes - direction.moved, slot_bytes_of(index));
   if (direction.moved < transfer.bytes) return;
   direction.current = next_[direction.current];
   direction.moved = 0;

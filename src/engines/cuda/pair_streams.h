@@ -24,6 +24,10 @@
 // number. Then transfers of up to n pieces go well wherever those of NCCL do, between two
 // ranks, since sending them waits for nothing of the same group; longer ones may stand still.
 //
+// With ranks of other hosts a call's bounce buffer has the slots (exec/bounce_pairs.h), and the
+// host's thread is the other end, which hands pieces to the network: it needs nothing of this rank
+// but the two words. So the steps are the same, and the proof, in eager calls and in graphs.
+//
 // Threads: one at a time. Contexts: the stream's is current. Errors: of put(); some of the group
 // may be in the stream then.
 #pragma once
@@ -84,6 +88,7 @@ struct PairCall {
   drivers::cuda::CUstream stream = nullptr;
   SideStream* side = nullptr;  // null: `stream` takes lists of copies
   bool engines_alone = false;  // exec::StreamedTransfers'
+  exec::BounceOfPairs bounce{};
 };
 
 class PairStreams {
@@ -95,6 +100,7 @@ class PairStreams {
   PairStreams& operator=(const PairStreams&) = delete;
 
   const PairSlots& slots() const { return addresses_.slots; }
+  /// `transfers`: with ranks of this host, then those that the bounce buffer is for.
   Status put(const PairCall& call, std::span<const exec::Transfer> transfers);
   /// Behind put(): `word` becomes `value` when the stream is past all of it.
   Status finish(drivers::cuda::CUdeviceptr word, uint64_t value);
@@ -102,12 +108,13 @@ class PairStreams {
   const exec::DeviceCounts& counts() const { return counts_; }
 
  protected:
-  /// One direction with a peer: 2 * peer, and 1 more for what this rank sends.
+  /// One direction with a peer of this host: 2 * peer, and 1 more for what this rank sends. Behind
+  /// them those of the call's bounce buffer, which count from 0 in each call.
   using Direction = size_t;
   static size_t peer_of(Direction direction) { return direction / 2; }
   static bool sends(Direction direction) { return direction % 2 == 1; }
   static Direction direction_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
-  size_t directions() const { return directions_.size(); }
+  size_t directions() const { return near_; }
   const PairAddresses::PairEnd& end_of(Direction direction) const {
     return sends(direction) ? addresses_.sends[peer_of(direction)]
                             : addresses_.receives[peer_of(direction)];
@@ -133,7 +140,14 @@ class PairStreams {
     uint64_t moved = 0;                      // of the current one
   };
 
+  bool is_far(Direction direction) const { return direction >= near_; }
+  bool is_sent(Direction direction) const;
+  uint64_t slot_bytes_of(Direction direction) const;
+  drivers::cuda::CUdeviceptr slot_address(Direction direction) const;
+  void add_wait(Direction direction);
+  void add_signal(Direction direction);
   void line_up(std::span<const exec::Transfer> transfers);
+  void put_in_line(uint32_t transfer, Direction index);
   void copy_own(std::span<const exec::Transfer> transfers);
   bool put_step(std::span<const exec::Transfer> transfers);
   void copy(Direction direction, const exec::Transfer& transfer);
@@ -150,6 +164,7 @@ class PairStreams {
   const PairAddresses addresses_;
   PairCall call_;
   drivers::cuda::CUstream stream_ = nullptr;  // the caller's, or the one in its place
+  const size_t near_;                         // directions
   std::vector<DirectionState> directions_;
   std::vector<uint32_t> next_;   // of the group's transfers: what the same direction has behind it
   std::vector<Direction> open_;  // directions that have something left

@@ -1,0 +1,157 @@
+// The part of DeviceCalls that deals with transfers: sends and receives, and the shares of
+// v-collectives whose counts are private.
+#include <algorithm>
+#include <utility>
+
+#include "src/comm/device_calls.h"
+#include "src/comm/device_texts.h"
+
+namespace tutti::comm {
+namespace {
+
+/// The shares of a v-collective whose counts are private, as sends and receives.
+std::vector<exec::Transfer> transfers_of(const Request& request) {
+  const CountView& view = *request.counts;
+  const uint64_t element = types::size_of(request.type);
+  std::vector<exec::Transfer> transfers;
+  const auto add = [&](uint32_t peer, bool is_send) {
+    const uint64_t* counts = is_send ? view.send_counts : view.recv_counts;
+    const uint64_t* offsets = is_send ? view.send_offsets : view.recv_offsets;
+    auto* const buffer =
+        static_cast<std::byte*>(is_send ? const_cast<void*>(request.send) : request.recv);
+    exec::Transfer transfer;
+    transfer.peer = peer;
+    transfer.is_send = is_send;
+    transfer.bytes = counts[peer] * element;
+    if (transfer.bytes > 0)
+      transfer.data = buffer + offset_of(view, counts, offsets, peer) * element;
+    transfer.type = request.type;
+    transfers.push_back(transfer);
+  };
+  for (uint32_t peer = 0; peer < view.ranks; ++peer) {
+    add(peer, true);
+    add(peer, false);
+  }
+  return transfers;
+}
+
+}  // namespace
+
+Status DeviceCalls::room_for_pairs() const {
+  const bool is_alone = is_networked() && std::count(near_.begin(), near_.end(), true) == 1;
+  if (is_alone || rank_->pair_bytes() > 0) return {};
+  return Status::unsupported("there is no room for slots, or no peer");
+}
+
+Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
+  if (!refusal_.ok()) return refusal_;
+  if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
+  return {};
+}
+
+bool DeviceCalls::all_near(std::span<const exec::Transfer> transfers) const {
+  return !is_networked() || std::all_of(transfers.begin(), transfers.end(),
+                                        [&](const auto& one) { return near_[one.peer]; });
+}
+
+Status DeviceCalls::unsupported_transfers(std::span<const exec::Transfer> transfers,
+                                          EngineWish engine) const {
+  if (Status status = objection_to_transfers(engine); !status.ok()) return status;
+  if (!all_near(transfers)) return Status::unsupported(kApart);
+  return room_for_pairs();
+}
+
+// Those with ranks of other hosts have their slots in the bounce buffer.
+Status DeviceCalls::objection_to_network(std::span<const exec::Transfer> transfers,
+                                         EngineWish engine) const {
+  if (Status status = objection_to_transfers(engine); !status.ok()) return status;
+  if (!is_networked()) return Status::unsupported("all ranks are on one host");
+  const bool needs_slots = std::any_of(transfers.begin(), transfers.end(), [&](const auto& one) {
+    return near_[one.peer] && one.peer != static_cast<uint32_t>(self_);
+  });
+  return needs_slots ? room_for_pairs() : Status();
+}
+
+exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
+                                               const exec::StreamPlace& where) const {
+  exec::StreamedTransfers call;
+  call.where = {where};
+  set_transfers(call, transfers_of(request));
+  call.described = describe(request);
+  call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
+  call.label = calls_->label(request);
+  call.call.signature = call.call.far_signature = signature_of(*call.described);
+  call.call.what = name_of(request);
+  return call;
+}
+
+exec::StreamedTransfers DeviceCalls::call_of(std::span<const exec::Transfer> transfers,
+                                             std::span<const exec::StreamPlace> where) const {
+  exec::StreamedTransfers call;
+  call.where.assign(where.begin(), where.end());
+  set_transfers(call, transfers);
+  call.label = calls_->label(transfers);
+  call.call.what = "send/recv";
+  return call;
+}
+
+void DeviceCalls::set_transfers(exec::StreamedTransfers& call,
+                                std::span<const exec::Transfer> transfers) const {
+  for (exec::Transfer transfer : transfers) {
+    const bool is_near = !is_networked() || near_[transfer.peer];
+    if (is_networked()) transfer.peer = numbers_[transfer.peer];
+    (is_near ? call.transfers : call.far).push_back(transfer);
+  }
+}
+
+// At the deadline the host's part knows best who is late. The streams may have something left when
+// it is over.
+NetworkedTransfers DeviceCalls::networked(exec::StreamedTransfers call,
+                                          uint64_t deadline_ns) const {
+  constexpr uint64_t kBehindTheHostNs = 1'000'000'000;
+  NetworkedTransfers made;
+  if (deadline_ns != kNoDeadline) call.call.deadline_ns = deadline_ns + kBehindTheHostNs;
+  exec::BouncedTransfers& bounced = made.part.bounced;
+  bounced.pairs = std::make_shared<const exec::BouncePairs>(call.far, plans_->ranks());
+  bounced.transfers = call.far;
+  for (exec::Transfer& transfer : bounced.transfers) transfer.peer = rank_of(transfer.peer);
+  made.part.call = call.call;
+  made.part.shares_of = call.described;
+  made.streamed = std::move(call);
+  return made;
+}
+
+Status DeviceCalls::declare_by_host(std::span<const exec::Transfer> transfers) {
+  exec::StreamedTransfers call;
+  set_transfers(call, transfers);
+  return rank_->declare(call.transfers);
+}
+
+std::string DeviceCalls::explain_transfers(const exec::StreamedTransfers& call) {
+  if (call.far.empty()) {
+    return "on device memory: by copy engines, between pairs of ranks, " +
+           text_of(rank_->count(call, nullptr)) + rings();
+  }
+  const exec::BouncePairs pairs(call.far, plans_->ranks());
+  return "on device memory: by streams within hosts and messages between them, between pairs of "
+         "ranks, through a bounce buffer of " +
+         std::to_string(pairs.bytes()) + " bytes of pinned memory, " +
+         text_of(rank_->count(call, &pairs)) + rings();
+}
+
+std::string DeviceCalls::explain_shares(const Request& request) {
+  exec::StreamedTransfers call;
+  set_transfers(call, transfers_of(request));
+  return explain_transfers(call);
+}
+
+std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, EngineWish asked,
+                                 EngineWish engine) {
+  const Status why = unsupported_transfers(transfers, engine);
+  if (!why.ok() && !objection_to_network(transfers, engine).ok()) return not_by_streams(why, asked);
+  exec::StreamedTransfers call;
+  set_transfers(call, transfers);
+  return explain_transfers(call);
+}
+
+}  // namespace tutti::comm
