@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/comm/device_texts.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -103,9 +105,6 @@ std::string KernelCalls::explain(const Request& request, bool in_place) {
   if (!prepared.ok()) return std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
   const exec::DeviceCounts counts = rank_.count_fused(plan);
-  const auto number_of = [](uint64_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-  };
   return "by one kernel that waits, " + plan.algorithm + ", " +
          number_of(counts.kernels, "kernel") + " of " +
          number_of(counts.most_ctas, "thread block") + " (" + std::to_string(counts.pushed_bytes) +
