@@ -1,7 +1,7 @@
 // A numeric network address, and the two things the rendezvous does with one: listen and dial.
 //
 // Units: ports in host order, deadlines of CLOCK_MONOTONIC. Errors: Status with errno's text; the
-// caller adds who was meant. Threads: no state.
+// caller adds which peer was meant. Threads: no state.
 #pragma once
 
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ struct Listener {
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
 /// The connection ends by itself when its other host vanishes (keep_alive()). kRemoteError: nobody
-/// listens there; kUnsupported: this process can open no such socket, whoever listens.
+/// listens there; kUnsupported: this process cannot open such a socket.
 Result<KeptFd> dial(const Address& address, uint16_t port, const WaitLimit& wait_limit);
 /// The same without waiting: is_dialled() says when the connection stands. Its errors are dial()'s.
 Result<KeptFd> begin_dial(const Address& address, uint16_t port);

@@ -1,19 +1,21 @@
 // Messages between members of a group beside its links, some of which may be dead.
 //
 // Each member keeps a listener for as long as it is a member (comm/roster.h). While a carrier is
-// open there, it lets in whoever proves the group's key, and it calls whomever it has something to
-// say to: at most one connection for each direction of a pair, which ends with the carrier. A
-// listener that nobody serves keeps its callers waiting; one that refuses them is gone, and so is
-// its member: its process, or its place in the group.
+// open there, it lets in every caller that proves the group's key, and it calls each member that it
+// has a message for. A pair has at most one connection for each direction, which ends with the
+// carrier. A listener that nobody serves keeps its callers waiting. One that refuses them is
+// closed, so its member has left the group, or its process has ended.
 //
-// A guest knows the key of an id instead of the group's. It is told one thing, and leaves.
+// A guest knows the key of an id instead of the group's. The member that it calls sends it one
+// message and closes the connection.
 //
 // Wire, behind the handshake (door/handshake.h, purpose "edit"): frames of {bytes 4, kind 1, 0 3}
 // and bytes. A caller's first frame, of kind 0, is its member id as text. Integers little endian.
 //
-// Owns:    a duplicate of the listener, connections. Closed without a word.
+// Owns:    a duplicate of the listener, and connections, which it closes without a message.
 // Threads: one.
-// Errors:  none of a connection: what was sent over it is lost, and is sent again by who needs it.
+// Errors:  a connection that fails is no error: its messages are lost, and the layer above sends
+//          them again.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,7 @@
 
 namespace tutti::bootstrap {
 
-/// A key, and the number by which callers name it.
+/// A key, and the number by which a caller names it in its hello.
 struct GroupKey {
   uint64_t group = 0;
   transport::JobKey key{};
@@ -44,7 +46,7 @@ struct GroupKey {
 
 struct CarriedMessage {
   MemberId from;
-  uint8_t kind = 0;  // above 0, the sender's choice
+  uint8_t kind = 0;  // above 0; the sender chooses it
   std::string bytes;
 };
 
@@ -54,27 +56,28 @@ class MemberCarrier {
     MemberId self;
     GroupKey members;
     std::vector<GroupKey> guests;
-    /// The words for a guest that has proved the key of this number.
+    /// Returns the message for a guest that has proved the key of this number.
     std::function<std::string(uint64_t group)> welcome;
   };
 
-  /// `listener` stays the caller's, and open.
+  /// The caller keeps `listener`, and keeps it open.
   static Result<std::unique_ptr<MemberCarrier>> open(int listener, CarrierOptions options);
 
-  /// Where a member listens.
+  /// Tells the carrier where a member listens.
   void know(const MemberId& member, const Address& address, uint16_t port);
-  /// Never waits. Lost where there is no connection in the end, and where nobody reads.
+  /// Queues a message and never waits. The message is lost where no connection can be made, or
+  /// where the receiver does not read.
   void send(const MemberId& to, uint8_t kind, std::string_view bytes);
-  /// The messages that have come; waits for one until then.
+  /// Returns the messages that have arrived. Waits for one until `until_ns`.
   std::vector<CarriedMessage> receive(uint64_t until_ns);
-  /// Whether a connection with it stands, whoever called.
+  /// Whether there is a connection with this member, in either direction.
   bool is_connected(const MemberId& member) const;
-  /// Waits until everything sent is on its way, or until then.
+  /// Waits until all queued messages are sent, or until `until_ns`.
   void flush(uint64_t until_ns);
-  /// Whether nothing that was sent to these members over connections that stand waits here. send()
-  /// only queues; the rest is done by receive() and flush().
+  /// Whether no message for these members waits here on an open connection. send() only queues a
+  /// message; receive() and flush() move it.
   bool has_sent_all(const std::vector<MemberId>& members) const;
-  /// Members whose listeners have refused a connection. They never come back.
+  /// The members that have refused a connection. They never come back.
   const std::set<MemberId>& gone() const { return gone_; }
 
  private:
@@ -86,7 +89,7 @@ class MemberCarrier {
     std::unique_ptr<transport::door::OutgoingCall> call;  // kIntroducing
     bool has_peer = false;
     MemberId peer;
-    bool is_guest = false;  // ends when all is said
+    bool is_guest = false;  // ends once its message is sent
     std::string in, out;
 
     int descriptor() const { return phase == CarrierPhase::kIntroducing ? call->fd() : fd.get(); }
@@ -104,7 +107,7 @@ class MemberCarrier {
   void serve(std::vector<CarriedMessage>& messages);
   void admit();
   CarrierConnection* connection_to(const MemberId& member);
-  /// False: it has ended.
+  /// Returns false once the connection has ended.
   bool advance(CarrierConnection& connection, std::vector<CarriedMessage>& messages);
   bool advance_call(CarrierConnection& connection);
   bool read(CarrierConnection& connection, std::vector<CarriedMessage>& messages);
@@ -117,8 +120,8 @@ class MemberCarrier {
   std::list<CarrierConnection> connections_;
 };
 
-/// A guest's side: what a member that carries messages says to whoever holds this key. Tries all
-/// addresses until one answers, while the wait limit lasts; kRemoteError when all refuse.
+/// The guest's side: returns the message that a member has for a holder of this key. Tries all
+/// addresses until one answers or the wait limit is over; kRemoteError when all of them refuse.
 Result<std::string> ask_as_guest(std::span<const Address> addresses, uint16_t port,
                                  const GroupKey& key, const WaitLimit& wait_limit);
 

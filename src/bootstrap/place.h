@@ -53,7 +53,7 @@ struct PendingPeer {
   WaitLimit wait_limit{0};
 };
 
-/// The all-gather of the group whose ids these are (rendezvous.h). Rank 0 opens the place where
+/// The all-gather of the group that meets at these ids (rendezvous.h). Rank 0 opens the place where
 /// the id says so, and closes it when every rank has its answer.
 Result<std::vector<std::string>> exchange_at(const Config& config, std::span<const UniqueId> ids,
                                              const PendingPeer& me, std::string_view blob);

@@ -21,11 +21,11 @@ namespace {
 constexpr uint64_t kFirstDialNs = 500 * kNanosecondsPerMillisecond;
 constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;
 constexpr uint64_t kPauseNs = 20 * kNanosecondsPerMillisecond;
-// For who goes to say so.
+// The time in which a rank that leaves may reach the server to say so.
 constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
-// A caller that the kernel has let in, and that hears nothing for so long, has no server there.
+// A caller that the kernel has let in, and that hears nothing for so long, has reached no server.
 constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
-// A server that refuses the handshake this often means it, or is not ours.
+// A server that refuses the handshake this often does not take this caller, or is another job's.
 constexpr int kMaxRefusals = 3;
 // Where groups meet one after the other, an earlier one may not have left yet.
 constexpr int kMaxRefusalsAtPlace = 250;
@@ -156,9 +156,9 @@ Status send_request(int fd, const ExchangeKey& exchange_key, std::string_view bl
   const uint64_t left_ns = std::max(wait_limit.deadline_ns(), now_ns) - now_ns;
   RequestHeader request{exchange_key, blob.size(), left_ns / kNanosecondsPerMillisecond};
   if (wait_limit.slow_ns() != kNoDeadline) {
-    constexpr uint64_t kNewsPerReport = 4;  // so that what is said is not old
+    constexpr uint64_t kNoticesPerReport = 4;  // so that what is said is not old
     const uint64_t slow_ms = wait_limit.slow_ns() / kNanosecondsPerMillisecond;
-    request.news_ms = std::max(slow_ms / kNewsPerReport, uint64_t{1});
+    request.notice_ms = std::max(slow_ms / kNoticesPerReport, uint64_t{1});
   }
   const auto header = encode_request(request);
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
@@ -167,7 +167,7 @@ Status send_request(int fd, const ExchangeKey& exchange_key, std::string_view bl
   return send_all(fd, bytes.data(), bytes.size(), wait_limit);
 }
 
-/// The server tells the others; its answer says that it has.
+/// The server tells the others, and says by its answer that it has.
 void say_aborted(int fd) {
   (void)send_all(fd, &kAborted, sizeof kAborted, monotonic_ns() + kFarewellNs);
   (void)wait_ready(fd, POLLIN, monotonic_ns() + kFarewellNs);
@@ -184,7 +184,7 @@ void decline(const JoinOptions& join, const ExchangeKey& exchange_key) {
   (void)wait_ready(fd.value().get(), POLLIN, last.wait_limit);  // it has been heard
 }
 
-/// Until there is something to read. Meanwhile this rank looks whether the others can come.
+/// Waits until there is something to read. Meanwhile this rank looks whether the others can come.
 Status await_answer(int fd, const JoinOptions& join) {
   const WaitLimit& wait_limit = join.wait_limit;
   while (!wait_ready(fd, POLLIN, wait_limit.at_most(join.look_ns))) {
@@ -195,14 +195,15 @@ Status await_answer(int fd, const JoinOptions& join) {
   return {};
 }
 
-/// The other end has closed, or broken, the connection, and all it has said was read.
+/// Whether the other end has closed or broken the connection, and everything that it had sent is
+/// read.
 bool has_hung_up(int fd) {
   char byte = 0;
   const ssize_t count = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return count == 0 || (count < 0 && errno == ECONNRESET);
 }
 
-/// Bytes of the answer: everybody's blobs.
+/// The bytes of the answer: all ranks' blobs.
 Result<std::string> receive_answer(int fd, const ExchangeKey& exchange_key,
                                    const WaitLimit& wait_limit) {
   std::array<uint8_t, kAnswerBytes> header{};
@@ -237,8 +238,8 @@ std::optional<std::string> crossed_answer(int fd, const ExchangeKey& exchange_ke
   }
 }
 
-/// Answers before the last one say who is missing. None if the server was there for another
-/// meeting, and has hung up.
+/// Reads the answer; those before the last one are notices of missing ranks. Returns none if the
+/// server held another meeting, and has hung up.
 Result<std::optional<std::string>> receive_last_answer(int fd, const ExchangeKey& exchange_key,
                                                        const JoinOptions& join) {
   const std::string prefix = place_of(join) + ": ";
@@ -312,8 +313,8 @@ void decline_last_stage(std::span<const UniqueId> ids, const RanksOfId& part, in
   decline(join, {part.ranks, part.first, stages - 1, stages});
 }
 
-/// The parts wait for what their first ranks bring: first this rank's own, then those whose first
-/// rank may be what failed, as many as a second is enough for.
+/// Tells the parts, which wait for what their first ranks bring: first this rank's own part, then
+/// those where the first rank may be what failed, as many as can be told in a second.
 void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
   const auto parts = static_cast<int>(ids.size());
   decline_last_stage(ids, part_at(own, ranks, parts), ranks, kNanosecondsPerSecond);
@@ -324,7 +325,7 @@ void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
   }
 }
 
-/// Everybody's blobs in one string, at the first rank of a part.
+/// The blobs of all ranks in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
                           const std::vector<std::string>& part, const WaitLimit& wait_limit) {
   const ExchangeKey exchange_key{static_cast<int>(ids.size()), 0, 1, 3};
@@ -393,7 +394,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   const Result<std::vector<std::string>> own =
       run_exchange(join, {part.ranks, part.first, 0, stages}, blob);
   if (!own.ok()) {
-    decline_merge(ids, part.index);  // by each of the part: the first rank may be who has failed
+    decline_merge(ids, part.index);  // each rank of the part does: the first may have failed
     return own;
   }
   std::string all;

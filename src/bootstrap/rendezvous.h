@@ -27,21 +27,22 @@ struct JoinOptions {
   int rank = 0;
   int ranks = 1;
   WaitLimit wait_limit{0};
-  /// A refused connection means that the server is gone; one that is not answered, that it has not
-  /// begun to serve. One that is closed without an answer belonged to another meeting.
+  /// The listener exists before the server. So a refused connection means that the server is gone,
+  /// a connection without an answer that it has not begun to serve, and one that is closed without
+  /// an answer that the server held another meeting.
   bool listens_already = false;
   uint64_t members = 0;      // as in ExchangeKey (group.h)
   int meeting_number = 0;    // likewise
-  std::string awaited = {};  // by whom the place is served, for messages; "": by the id's maker
-  /// Runs every `look_ns` while the others have not come: to look whether they can.
+  std::string awaited = {};  // for messages: the one that serves here; "": the maker of the id
+  /// Called every `look_ns` while ranks are missing, to find out whether they can still come.
   std::function<void()> look = {};
   uint64_t look_ns = kNoDeadline;
   uint64_t farewell_ns = kNanosecondsPerSecond;  // how long decline() looks for the server
-  bool twin = false;  // what decline() says: that this rank is of another job (kTwin)
+  bool twin = false;  // decline() says that this rank is of another job (kTwin)
 };
 
-/// Every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with the same
-/// id and the same number of ranks.
+/// Returns every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with
+/// the same id and the same number of ranks.
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
                                           std::string_view blob, const WaitLimit& wait_limit);
 Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_view blob);
@@ -53,13 +54,13 @@ Result<std::vector<std::string>> exchange(const JoinOptions& join, std::string_v
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
                                           std::string_view blob, const WaitLimit& wait_limit);
 
-/// This rank does not come after all, though it may have come to stages before: whoever waits there
-/// is told so, if the server can be reached within JoinOptions::farewell_ns.
+/// Says that this rank does not come after all, though it may have come to earlier stages. The
+/// ranks that wait there are told, if the server can be reached within JoinOptions::farewell_ns.
 void decline(const JoinOptions& join);
 void decline(std::span<const UniqueId> ids, int rank, int ranks);
 
-/// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones
-/// first, as NCCL spreads them.
+/// The ranks that meet at one of several ids. Every id has a run of ranks; the lengths of runs
+/// differ by at most one, and longer runs come first, as NCCL spreads them.
 struct RanksOfId {
   int index = 0;
   int first = 0;

@@ -1,5 +1,5 @@
-// Keys from keys: whoever holds a group's key can compute those of the groups made from it, and
-// nobody else can.
+// Derives keys from keys: a process with a group's key can compute the keys of the groups that are
+// made from it, and no other process can.
 //
 // Errors: open() gives kRemoteError for bytes that were not sealed with this key. Threads: no
 // state.
@@ -13,14 +13,14 @@
 
 namespace tutti::bootstrap {
 
-/// `purpose` says what for; different purposes give unrelated keys.
+/// Different purposes give unrelated keys.
 transport::JobKey derive_key(const transport::JobKey& key, std::string_view purpose);
 JobId derive_job(const transport::JobKey& key, std::string_view purpose);
 
 /// Bytes that nobody has used before.
 std::string new_nonce();
 
-/// Encrypts and authenticates, for a secret that travels over a connection that hides nothing.
+/// Encrypts and authenticates a secret, so that it can travel over a connection without encryption.
 std::string seal(const transport::JobKey& key, std::string_view secret);
 Result<std::string> open(const transport::JobKey& key, std::string_view sealed);
 

@@ -24,8 +24,8 @@ transport::door::Identity server_identity(const UniqueId& id) {
   return self;
 }
 
-/// The servers of this process that nobody owns. Those of failed groups tell latecomers why, and
-/// have the port that the next attempt needs.
+/// The servers of this process without an owner. Those of failed groups tell latecomers why, and
+/// hold the port that the next attempt needs.
 class Released {
  public:
   void add(uint16_t port, const std::shared_ptr<ServerLoop>& loop) {
@@ -34,7 +34,7 @@ class Released {
     servers_.emplace_back(port, loop);
   }
 
-  /// False: nobody had it who could.
+  /// Returns false if no server could give the port up.
   bool give_up(uint16_t port) {
     const MutexLock lock(mutex_);
     bool gave_up = false;
@@ -48,7 +48,8 @@ class Released {
   }
 
  private:
-  /// It answers who is there; in a forked child it never ends, since its thread is the parent's.
+  /// It answers the ranks that are there. In a forked child it never ends, since its thread is the
+  /// parent's.
   static bool await_end(const ServerLoop& loop) {
     constexpr useconds_t kPauseUs = 200;
     const uint64_t until_ns = monotonic_ns() + kNanosecondsPerSecond;

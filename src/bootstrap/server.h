@@ -2,9 +2,9 @@
 // from every rank and gives all of them to each.
 //
 // It lives until its groups are served, or until it is stopped; as long as nobody has come, for as
-// long as its process. A group that cannot come together (a rank twice, two group sizes, somebody's
-// patience at its end, a rank that aborts, or went away and does not come again) fails as a whole,
-// and every rank is told why, latecomers too.
+// long as its process. A group fails as a whole if it cannot come together: a rank comes twice, two
+// ranks name different group sizes, a rank's time is over, or a rank aborts, or leaves and does not
+// come again. Every rank is told why, latecomers too.
 //
 // Owns: listeners, connections, one thread. Threads: everything from one; the server has its own.
 // Errors: start() says which address could not be used.
@@ -27,24 +27,25 @@ namespace tutti::bootstrap {
 
 struct ServerOptions {
   int groups = 1;  // how many exchanges are served, one after the other
-  /// For how long nobody new comes, once somebody has come, before those who wait give up.
+  /// Once a rank has come, the waiting ranks give up when no other one comes for so long.
   uint64_t idle_ns = kNoDeadline;
-  /// For how long nobody can be let in for want of descriptors before those who wait give up: what
-  /// they hold does not come free, but another thread may close something.
+  /// The waiting ranks give up when the server has had no descriptor for a new connection for so
+  /// long. Their own connections stay open meanwhile, but another thread may close something.
   uint64_t closed_ns = 10 * kNanosecondsPerSecond;
-  /// A rank that went away may come again for so long.
+  /// A rank whose connection has ended may come again within this time.
   uint64_t return_ns = 60 * kNanosecondsPerSecond;
-  /// For how long after the last caller a failed group's latecomers are told why.
+  /// A server of a failed group ends so long after its last caller; until then it tells latecomers
+  /// why.
   uint64_t linger_ns = 60 * kNanosecondsPerSecond;
-  /// The listener serves others later: it admits nobody after its last group. Without this,
-  /// latecomers are told that they are.
+  /// The listener serves other servers later, so this one admits no rank after its last group.
+  /// Without this, latecomers are told that they are late.
   bool one_of_many = false;
-  /// Ranks (rising) that the group does without, though it counts them: who is one of them is told
-  /// so, and disturbs nobody.
+  /// Ranks (rising) that the group counts and does without. One of them that comes is told so, and
+  /// the group goes on.
   std::vector<int> left_out = {};
-  /// A rank that comes to another meeting (ExchangeKey) waits for that, without an answer: until
-  /// this one is over, when its connection is closed, or for so long that it must be a mistake, and
-  /// then takes part.
+  /// A rank that comes to another meeting (ExchangeKey) gets no answer at first. Its connection is
+  /// closed when this meeting is over; if that takes longer than `stranger_ns`, the number must be
+  /// a mistake, and the rank takes part.
   int meeting_number = 0;
   uint64_t stranger_ns = 10 * kNanosecondsPerSecond;
 };
@@ -62,7 +63,7 @@ class Server {
   /// Ends the thread.
   ~Server();
 
-  /// Waits until everybody has got an answer.
+  /// Waits until every rank has its answer.
   void finish(const WaitLimit& wait_limit) const;
 
   /// The group cannot come together: every rank is told why.
@@ -72,7 +73,7 @@ class Server {
   const UniqueId& id() const { return id_; }
   bool finished() const;
 
-  /// The server ends by itself from now on: for a unique id that nobody owns.
+  /// From now on the server ends by itself: for a unique id without an owner.
   static void release(std::unique_ptr<Server> server);
 
  private:

@@ -87,7 +87,7 @@ bool ServerLoop::turn() {
   hear_strangers();
   hear_sessions();
   expire();
-  tell_news();
+  tell_missing();
   flush_sessions();
   drop_finished();
   if (is_complete() && sessions_.empty()) return false;
@@ -122,7 +122,7 @@ uint64_t ServerLoop::watch_sessions(std::vector<pollfd>& polls) const {
   for (const auto& session : sessions_) {
     const bool held = is_held(*session);
     polls.push_back({held ? -1 : session->fd(), session->events(), 0});
-    wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
+    wake_ns = std::min({wake_ns, session->expiry_ns(), session->notice_due_ns()});
     if (held) wake_ns = std::min(wake_ns, held_until_ns_);
   }
   return wake_ns;
@@ -231,13 +231,13 @@ void ServerLoop::hear_abort(const Session& session) {
                                         "could not make it"));
 }
 
-void ServerLoop::tell_news() {
+void ServerLoop::tell_missing() {
   const uint64_t now_ns = monotonic_ns();
-  std::string news;  // the same for all; with many ranks it is long
+  std::string notice;  // the same for all; with many ranks it is long
   for (const auto& session : sessions_) {
-    if (session->news_due_ns() > now_ns) continue;
-    if (news.empty()) news = missing();
-    session->tell(news);
+    if (session->notice_due_ns() > now_ns) continue;
+    if (notice.empty()) notice = missing();
+    session->tell(notice);
   }
 }
 

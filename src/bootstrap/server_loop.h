@@ -1,8 +1,8 @@
 // The thread of the rendezvous server.
 //
 // Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop(), fail(),
-// finished() and failed() from any. Errors: none leave it: ranks are answered, and what cannot be
-// answered is dropped.
+// finished() and failed() from any. Errors: none leave it: a rank gets its error as an answer, and
+// a connection that cannot take one is dropped.
 #pragma once
 
 #include <poll.h>
@@ -35,17 +35,17 @@ class ServerLoop {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
  private:
-  /// False when it is time to end.
+  /// Returns false when the loop is to end.
   bool turn();
   bool turn_or_fail();
   void end_groups();
-  /// Nobody who comes now can be served.
+  /// Whether no rank that comes from now on can be served.
   bool is_over() const;
   bool is_open() const { return !(options_.one_of_many && is_complete()); }
   bool is_complete() const { return served_ >= options_.groups * stages_; }
   void sleep();
   uint64_t watch_sessions(std::vector<pollfd>& polls) const;
-  /// Somebody came: how long until nobody else does?
+  /// A rank has come: the time in which the next one has to come begins anew.
   void put_off_end();
   void admit();
   void hear_sessions();
@@ -54,7 +54,7 @@ class ServerLoop {
   void hear_strangers();
   void join(Session& session);
   void hear_abort(const Session& session);
-  void tell_news();
+  void tell_missing();
   void serve_group(int stage);
   std::string missing() const;
   uint64_t return_deadline_ns() const;
@@ -75,14 +75,14 @@ class ServerLoop {
     uint64_t until_ns = 0;
   };
   std::vector<Stranger> strangers_;          // have come to another meeting
-  std::map<int, Group> groups_;              // by stage: those that somebody has come to
+  std::map<int, Group> groups_;              // by stage: those that a rank has come to
   int stages_ = 1;                           // of every group, as its ranks say
   Status failure_;                           // sticky: what latecomers are told
   int served_ = 0;                           // stages
   uint64_t idle_deadline_ns_ = kNoDeadline;  // nobody has come
   uint64_t held_until_ns_ = 0;               // answers of first ranks
   bool raised_limit_ = false;
-  Status closed_;  // why nobody could be let in; OK: somebody was since
+  Status closed_;  // why no rank could be let in; OK: one was since
   uint64_t closed_since_ns_ = 0;
   Mutex mutex_;
   Status given_up_ TUTTI_GUARDED_BY(mutex_);  // by fail()

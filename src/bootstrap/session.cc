@@ -19,9 +19,9 @@ constexpr uint64_t kRequestPatienceNs = 10 * kNanosecondsPerSecond;
 constexpr uint64_t kAnswerPatienceNs = 60 * kNanosecondsPerSecond;
 constexpr uint64_t kLongestPatienceMs = uint64_t{1} << 40;
 
-uint64_t news_every_ns(const RequestHeader& request) {
-  if (request.news_ms == 0 || request.news_ms > kLongestPatienceMs) return kNoDeadline;
-  return request.news_ms * kNanosecondsPerMillisecond;
+uint64_t notice_every_ns(const RequestHeader& request) {
+  if (request.notice_ms == 0 || request.notice_ms > kLongestPatienceMs) return kNoDeadline;
+  return request.notice_ms * kNanosecondsPerMillisecond;
 }
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -37,7 +37,7 @@ std::array<uint8_t, kRequestBytes> encode_request(const RequestHeader& request) 
   put_little(&bytes[20], static_cast<uint32_t>(request.exchange_key.stage), 1);
   put_little(&bytes[21], static_cast<uint32_t>(request.exchange_key.meeting_number), 1);
   put_little(&bytes[22], static_cast<uint32_t>(request.exchange_key.stages), 2);
-  put_little(&bytes[24], request.news_ms, 8);
+  put_little(&bytes[24], request.notice_ms, 8);
   put_little(&bytes[32], request.exchange_key.members, 8);
   return bytes;
 }
@@ -71,7 +71,7 @@ Session::Session(KeptFd fd, int rank)
 
 short Session::events() const {
   if (answer_ != nullptr) return sent_ < answer_->size() ? POLLOUT : POLLIN;
-  return news_sent_ < news_.size() ? POLLIN | POLLOUT : POLLIN;
+  return notice_sent_ < notice_.size() ? POLLIN | POLLOUT : POLLIN;
 }
 
 void Session::hear() {
@@ -115,10 +115,10 @@ void Session::accept_header() {
     lost_ = true;
     return;
   }
-  // A quarter second before the rank gives up, so that it still hears whom it waited for.
+  // A quarter second before the rank gives up, so that it still hears which ranks were missing.
   const uint64_t patience_ms = std::min(request_.patience_ms, kLongestPatienceMs);
   const uint64_t margin_ms = std::min<uint64_t>(patience_ms / 4, 250);
-  news_due_ns_ = deadline_after(news_every_ns(request_));
+  notice_due_ns_ = deadline_after(notice_every_ns(request_));
   expiry_ns_ = monotonic_ns() + (patience_ms - margin_ms) * kNanosecondsPerMillisecond;
 }
 
@@ -132,10 +132,10 @@ void Session::hear_abort() {
 }
 
 void Session::tell(std::string_view missing) {
-  news_due_ns_ = deadline_after(news_every_ns(request_));
-  if (news_sent_ < news_.size()) return;  // it does not even read the last ones
-  news_ = *encode_answer(Code::kInProgress, missing.substr(0, kMaxMessageBytes));
-  news_sent_ = 0;
+  notice_due_ns_ = deadline_after(notice_every_ns(request_));
+  if (notice_sent_ < notice_.size()) return;  // it does not even read the last ones
+  notice_ = *encode_answer(Code::kInProgress, missing.substr(0, kMaxMessageBytes));
+  notice_sent_ = 0;
 }
 
 void Session::answer(std::shared_ptr<const std::string> bytes) {
@@ -144,7 +144,7 @@ void Session::answer(std::shared_ptr<const std::string> bytes) {
 }
 
 void Session::flush() {
-  if (send(news_, news_sent_) && answer_ != nullptr) (void)send(*answer_, sent_);
+  if (send(notice_, notice_sent_) && answer_ != nullptr) (void)send(*answer_, sent_);
 }
 
 bool Session::send(const std::string& bytes, size_t& sent) {

@@ -2,12 +2,12 @@
 // handshake.
 //
 // Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 1, meeting
-// 1, stages 2, news 8 (milliseconds), members 8} and the blob; then news, every so often, and at
-// last the answer: both {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h).
-// kInProgress: news, a message that says who is missing. Else a message. A rank that aborts says so
-// by one byte, kAborted, and a rank that finds that this group is not its own by kTwin; neither
-// says anything else after its request. Integers little endian. A blob takes memory as it arrives,
-// whatever its announced size.
+// 1, stages 2, notices 8 (milliseconds), members 8} and the blob; then notices, every so often, and
+// at last the answer: both {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h).
+// kInProgress: a notice, which says which ranks are missing. Any other code: an error, with its
+// message. A rank that aborts sends one byte, kAborted, and a rank that finds that this group is
+// not its own sends kTwin; neither sends anything else after its request. Integers little endian. A
+// blob takes memory as it arrives, whatever its announced size.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
 // are bad is lost().
@@ -35,14 +35,14 @@ struct RequestHeader {
   ExchangeKey exchange_key;
   size_t blob_bytes = 0;
   uint64_t patience_ms = 0;
-  uint64_t news_ms = 0;  // 0: none
+  uint64_t notice_ms = 0;  // 0: the rank wants none
 };
 std::array<uint8_t, kRequestBytes> encode_request(const RequestHeader& request);
 RequestHeader decode_request(const uint8_t* bytes);
 
 /// The word of a rank that will not take part after all.
 inline constexpr uint8_t kAborted = '!';
-/// It is of another job, and nothing tells the ranks of the two apart.
+/// The rank is of another job, and nothing tells the ranks of the two jobs apart.
 inline constexpr uint8_t kTwin = '2';
 
 struct AnswerHeader {
@@ -69,19 +69,19 @@ class Session {
   bool asks() const { return asked_ && answer_ == nullptr; }
   const RequestHeader& request() const { return request_; }
   std::string take_blob() { return std::move(blob_); }
-  /// When the rank gives up, a little before it does; once there is an answer, when it has taken
-  /// none of it for too long.
+  /// The time at which the session ends: shortly before the rank gives up; once there is an answer,
+  /// when the rank has taken none of it for too long.
   uint64_t expiry_ns() const { return expiry_ns_; }
-  /// When it is to be told who is missing.
-  uint64_t news_due_ns() const { return asks() ? news_due_ns_ : kNoDeadline; }
+  /// The time at which the rank is to be told which ranks are missing.
+  uint64_t notice_due_ns() const { return asks() ? notice_due_ns_ : kNoDeadline; }
   bool aborted() const { return farewell_ != 0; }
-  /// It aborted because of that.
+  /// It aborted because it is of another job.
   bool twin() const { return farewell_ == kTwin; }
 
-  /// Sent by flush(), as is the answer.
+  /// Queues a notice, which flush() sends, as it does the answer.
   void tell(std::string_view missing);
   void answer(std::shared_ptr<const std::string> bytes);
-  /// It has an answer, and the rank has not taken all of it.
+  /// There is an answer, of which the rank has not taken all.
   bool answers() const { return answer_ != nullptr && !done() && !lost_; }
   /// The answer is on its way to the rank.
   bool done() const { return answer_ != nullptr && sent_ == answer_->size(); }
@@ -103,10 +103,10 @@ class Session {
   std::string blob_;
   bool asked_ = false;
   uint64_t expiry_ns_;
-  uint64_t news_due_ns_ = kNoDeadline;
+  uint64_t notice_due_ns_ = kNoDeadline;
   uint8_t farewell_ = 0;  // none
-  std::string news_;      // sent before the answer
-  size_t news_sent_ = 0;
+  std::string notice_;    // the notice that is sent before the answer
+  size_t notice_sent_ = 0;
   std::shared_ptr<const std::string> answer_;
   size_t sent_ = 0;
   bool lost_ = false;

@@ -31,7 +31,8 @@ bool all_zero(std::span<const uint8_t> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-/// Finds damage on the way, not malice: whoever can alter an id knows the key.
+/// Finds accidental damage. It need not find malice, since a process that can alter an id knows the
+/// key.
 uint32_t checksum(std::span<const uint8_t> bytes) {
   std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
   crypto_generichash(hash.data(), hash.size(), bytes.data(), kChecksumAt, nullptr, 0);

@@ -60,9 +60,9 @@ void Agreement::receive(const EditMessage& message, uint64_t now) {
   if (message.from == terms_.self || !rules_.is_current(terms_, view_, message)) return;
   if (adopted_) {
     if (message.kind == EditMessage::Subject::kAdopted) return;
-    EditMessage news = message_of(EditMessage::Subject::kAdopted, {});
-    news.proposal = ViewProposal{{}, *adopted_};
-    send(message.from, std::move(news));
+    EditMessage decision = message_of(EditMessage::Subject::kAdopted, {});
+    decision.proposal = ViewProposal{{}, *adopted_};
+    send(message.from, std::move(decision));
     return;
   }
   heard_.insert(message.from);
@@ -195,12 +195,12 @@ void Agreement::on_refused(const EditMessage& message, uint64_t now) {
 void Agreement::adopt(const View& view) {
   adopted_ = view;
   stop();
-  EditMessage news = message_of(EditMessage::Subject::kAdopted, {});
-  news.proposal = ViewProposal{{}, view};
+  EditMessage decision = message_of(EditMessage::Subject::kAdopted, {});
+  decision.proposal = ViewProposal{{}, view};
   std::set<MemberId> others(view.members.begin(), view.members.end());
   others.insert(terms_.previous.members.begin(), terms_.previous.members.end());
   for (const MemberId other : others) {
-    if (other != terms_.self && dead_.count(other) == 0) send(other, news);
+    if (other != terms_.self && dead_.count(other) == 0) send(other, decision);
   }
 }
 
@@ -220,7 +220,7 @@ void Agreement::send_accepts_if_promised(uint64_t now) {
   if (phase_ != BallotPhase::kPreparing) return;
   if (!rules_.decides(terms_, wish_, keys_of(promises_), dead_)) return;
   std::optional<View> view = rules_.bound_to(promises_);
-  if (!view && waits_for_news_of_death()) return;
+  if (!view && waits_to_hear_of_death()) return;
   if (!view) view = next_view();
   if (!view) return;  // a newcomer is missing; its arrival comes here again
   proposed_ = std::move(view);
@@ -232,8 +232,8 @@ void Agreement::send_accepts_if_promised(uint64_t now) {
   adopt_if_accepted();
 }
 
-/// A view with a dead member is one whose links cannot be made.
-bool Agreement::waits_for_news_of_death() const {
+/// A view with a dead member is of no use: its links cannot be made.
+bool Agreement::waits_to_hear_of_death() const {
   if (wish_.who != Wish::Leave::kDead || asked_ >= kPatientAsks) return false;
   const std::vector<MemberId>& members = terms_.previous.members;
   return std::any_of(members.begin(), members.end(), [this](const MemberId& member) {

@@ -76,7 +76,7 @@ class Agreement {
 
   void propose(uint64_t now);
   void send_accepts_if_promised(uint64_t now);
-  bool waits_for_news_of_death() const;
+  bool waits_to_hear_of_death() const;
   void adopt_if_accepted();
   void give_way(uint64_t now);
   std::optional<View> next_view() const;

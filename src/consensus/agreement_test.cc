@@ -146,7 +146,7 @@ TEST(Agreement, ANewcomerTakesThePlaceOfTheDead) {
   group.run(300);
   EXPECT_EQ(group.adopted(1), (Members{1, 40, 3}));
   EXPECT_EQ(group.machine(3).adopted()->newcomers, (std::vector<Newcomer>{{numbered(40), "card"}}));
-  // A newcomer that missed the news is told again when it asks.
+  // A newcomer that missed the decision is told again when it asks.
   EditMessage here;
   here.from = numbered(40);
   here.view = group.view.digest();

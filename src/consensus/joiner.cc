@@ -25,9 +25,10 @@ void Joiner::tick(uint64_t now) {
 }
 
 void Joiner::receive(const EditMessage& message) {
-  const bool news = message.kind == EditMessage::Subject::kAdopted && message.view == view_ &&
-                    message.proposal->view.previous == view_ && present_.holds(message.from);
-  if (!news || adopted_) return;
+  const bool is_decision = message.kind == EditMessage::Subject::kAdopted &&
+                           message.view == view_ && message.proposal->view.previous == view_ &&
+                           present_.holds(message.from);
+  if (!is_decision || adopted_) return;
   wake_at_ = std::numeric_limits<uint64_t>::max();
   if (message.proposal->view.holds(self_)) {
     adopted_ = message.proposal->view;

@@ -1,5 +1,5 @@
-// The newcomer's side of an edit: it says that it is there until it is told of the view that holds
-// it.
+// The newcomer's side of an edit: it repeats that it is there until it is told of the view that
+// holds it.
 //
 // Threads: one object belongs to one thread. Units: ticks. Errors: none; the caller has a deadline.
 #pragma once

@@ -32,7 +32,7 @@ struct EditMessage {
   enum class Subject : uint8_t {
     kHere,      // a newcomer is there; `text` is its card
     kPrepare,   // a proposer asks for promises; `text` is its wish
-    kPromise,   // `proposal`: the last one accepted, if any; `dead`: whom the sender knows dead
+    kPromise,   // `proposal`: the last one accepted, if any; `dead`: members known dead
     kAccept,    // `proposal` is to be accepted
     kAccepted,  // the sender has accepted the proposal of `ballot`
     kRefused,   // `ballot` is too low; `promised` says what the sender has promised
@@ -41,8 +41,8 @@ struct EditMessage {
   };
   Subject kind = Subject::kHere;
   MemberId from;
-  uint32_t epoch = 0;  // the present one, whose members agree on its successor
-  Digest view{};       // of the present epoch
+  uint32_t epoch = 0;  // the present epoch; its members agree on the next one
+  Digest view{};       // digest of the present epoch
   Ballot ballot;
   Ballot promised;
   std::optional<ViewProposal> proposal;

@@ -19,7 +19,7 @@ namespace tutti::consensus {
 
 /// How members know that another one is dead.
 enum class Judge : uint8_t {
-  kKernel,    // all members are on one host, whose kernel says so; it is never wrong
+  kKernel,    // all members are on one host, and its kernel tells; it is never wrong
   kMajority,  // nobody knows for sure, so more than half of the members must answer
 };
 
@@ -39,15 +39,15 @@ class Rules {
   /// Whether the members in `answered` may decide. Any two sets that may, under one wish, have a
   /// member in common, which is why two views of one epoch are never adopted:
   ///  - kNamed: all that stay.
-  ///  - kKernel: all that are not dead. Members only ever die, so whoever is in a later set was
-  ///    alive, and therefore asked, when an earlier one decided.
+  ///  - kKernel: all that are not dead. A dead member stays dead, so one in a later set was alive,
+  ///    and therefore asked, when an earlier one decided.
   ///  - kMajority: more than half of all members of the epoch, the dead counted as members. At
   ///    exactly half, the half with the least member.
   virtual bool decides(const Terms& terms, const Wish& wish, const std::set<MemberId>& answered,
                        const std::set<MemberId>& dead) const;
 
-  /// Whether a message is about this epoch, and from somebody who may send it.
-  /// `view` is the digest of the present epoch.
+  /// Whether a message is about this epoch, and from a member that may send it. `view` is the
+  /// digest of the present epoch.
   virtual bool is_current(const Terms& terms, const Digest& view, const EditMessage& message) const;
 
   /// The view that a proposer must propose: that of the accepted proposal with the highest ballot,

@@ -20,7 +20,7 @@
 
 namespace tutti::consensus {
 
-/// 128 bits of a keyed-less hash over everything a view says.
+/// 128 bits of a hash without a key over everything that a view says.
 using Digest = std::array<uint8_t, 16>;
 
 /// A member that is not of the previous epoch, and what the others need to reach it.

@@ -16,17 +16,18 @@ namespace tutti::consensus {
 /// No member's id: in Wish::order, the newcomer with the least id that is not listed yet.
 inline constexpr MemberId kAnyNewcomer{};
 
-/// Equal on all members that take part; a member whose wish differs is told so by name.
+/// Equal on all members that take part; a member with another wish gets an error that names the
+/// difference.
 struct Wish {
   enum class Leave : uint8_t {
-    kDead,   // whoever is known to be dead when the members answer
+    kDead,   // all members that are known dead when the others answer
     kNamed,  // `leave`, alive or not; every member that stays must agree
   };
   Leave who = Leave::kDead;
   std::vector<MemberId> leave;  // kNamed only
   uint32_t join = 0;            // how many newcomers the edit waits for
-  // If not empty: the next epoch's members by rank, kNamed only. kAnyNewcomer stands where one
-  // comes whom the callers do not know by its id.
+  // If not empty: the next epoch's members by rank, kNamed only. kAnyNewcomer stands for a newcomer
+  // with an id that the callers do not know.
   std::vector<MemberId> order;
   uint32_t at_least = 0;  // answers that the caller demands beyond what the rule does
 

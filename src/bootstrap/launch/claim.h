@@ -3,10 +3,11 @@
 // notice.
 //
 // A claim is a file (local_file.h) with two states. While the job is in the making its rank can be
-// contested: whoever claims the same rank removes the file, and both ranks are refused, since
-// nothing says whose it is. Once the communicator is made the claim is confirmed, and the process
-// keeps it until it ends: whoever claims the rank then is refused, and the job that runs goes on.
-// Both steps are one system call on one name, so of a contest and a confirmation one comes first.
+// contested: another process that claims the same rank removes the file, and both ranks are
+// refused, since nothing says which of them is right. Once the communicator is made the claim is
+// confirmed, and the process keeps it until it ends: another process that claims the rank then is
+// refused, and the job that runs goes on. Both steps are one system call on one name, so of a
+// contest and a confirmation one comes first.
 //
 // Owns: the file. Errors: kInvalidUsage names the rank and the process that has it, and says to set
 // TUTTI_JOB; others say what is wrong with the folder. Threads: one at a time.

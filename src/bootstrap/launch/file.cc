@@ -66,7 +66,7 @@ Result<ObservedFiles> look(const std::string& folder, const std::string& prefix,
   return observed;
 }
 
-/// Somebody else claims this rank: whoever waits with a rank 0 of that name is told.
+/// Another process claims this rank: the ranks that wait with a rank 0 of that name are told.
 Status refuse_twins(const LaunchMeeting& meeting, const std::string& folder,
                     const std::string& prefix, const Origin& origin) {
   const Result<ObservedFiles> observed = look(folder, prefix, origin);

@@ -1,5 +1,5 @@
-// Which rank this process was started as, and by whom: read from what launchers leave in the
-// environment.
+// Which rank this process was started as, and by which launcher: read from what launchers leave in
+// the environment.
 //
 // Errors: kInvalidUsage names the variable that is wrong; kUnsupported: no launcher is known here.
 // Threads: no state.
@@ -27,7 +27,7 @@ struct Launch {
   std::string job;
   bool named = false;  // it does: no other job has this name
   /// The variables that tell this rank its place, as "RANK=0", for starter_of(). Empty: the
-  /// launcher is not what its variables say, and who started the rank tells nothing.
+  /// launcher is not what its variables say, and the process that started the rank tells nothing.
   std::vector<std::string> place;
   std::string master_host;  // "" where nobody named one
   uint16_t master_port = 0;

@@ -35,13 +35,13 @@ class LocalFile {
   };
   struct Found {
     std::vector<FoundFile> posted;  // what living processes have posted
-    bool leftovers = false;         // others lie there, whose processes have ended
+    bool leftovers = false;         // files of processes that have ended lie there, too
   };
   /// All files whose names begin so. The folder is made, so that a rank that waits learns what
   /// keeps the others from posting.
   static Result<Found> find(const std::string& folder, const std::string& prefix);
 
-  /// Takes a file away, whoever has posted it. False: it was not there any more.
+  /// Takes a file away, also one of another process. Returns false if it was not there any more.
   static Result<bool> remove(const std::string& folder, const std::string& name);
   /// Removes what killed processes have left under names that begin so, as far as it can.
   static void sweep(const std::string& folder, const std::string& prefix);

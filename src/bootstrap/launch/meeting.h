@@ -102,7 +102,7 @@ std::string job_name(const Start& start, const Launch& launch);
 /// For names of files: what launchers call their jobs may hold anything.
 std::string digits_of(const std::string& name);
 
-/// By whom this rank was started, where the name of its job does not say enough.
+/// The process that started this rank, where the name of its job does not say enough.
 Result<Origin> find_origin(const Start& start, const Launch& launch);
 
 }  // namespace tutti::bootstrap

@@ -31,7 +31,7 @@ Status claim_rank(const Start& start, LaunchMeeting& meeting, const HostPort& pl
   const std::string folder = LocalFile::folder(start.variables);
   bool twins = false;
   Status status = meeting.claim_rank(start, {folder, digits_of(job), origin.value()}, &twins);
-  if (twins) {  // whoever waits at the place is told
+  if (twins) {  // the ranks that wait at the place are told
     JoinOptions join{meeting.id, meeting.launch.rank, meeting.launch.ranks, {0}};
     join.twin = true;
     decline(join);

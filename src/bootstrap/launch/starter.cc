@@ -51,8 +51,9 @@ bool was_told(pid_t process, const std::vector<std::string>& place) {
   });
 }
 
-/// Its parent has ended and left it to another process. Only who begins a session leaves that of
-/// its parent; of who does, nothing is known but that the host's first process starts no ranks.
+/// Whether its parent has ended and left it to another process. A process leaves its parent's
+/// session only to begin one; of one that has begun a session nothing is known but that the host's
+/// first process starts no ranks.
 bool is_orphan(const ProcessFacts& process, const ProcessFacts& parent) {
   constexpr pid_t kFirstProcess = 1;
   return process.leads_session() ? parent.name.number == kFirstProcess

@@ -1,10 +1,10 @@
-// By which process a rank was started: it tells the ranks of one job from those of another job of
-// this user that looks the same, where the launcher gives its jobs no names.
+// The process that started a rank. Where a launcher gives its jobs no names, this tells the ranks
+// of one job from those of another job of the same user.
 //
-// The starter is the nearest ancestor whose environment does not hold what tells the rank its
-// place. Processes in between (a shell, timeout, a debugger) are the rank's own, and a copy that a
-// process forked of itself, as shells do, counts as that process. Of a starter that has ended only
-// the session is left, which its ranks still share.
+// The starter is the nearest ancestor process without the variables that tell the rank its place.
+// Processes in between (a shell, timeout, a debugger) are the rank's own, and a copy that a process
+// forked of itself, as shells do, counts as that process. Of a starter that has ended only the
+// session is left, which its ranks still share.
 //
 // Errors: known() is false where nothing was found. Threads: no state.
 #pragma once
