@@ -10,7 +10,7 @@ import unittest
 
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "figures")
 MOST_WHO = 3.0  # in 1000 words of the comments of a folder that was once hard to read
-READABLE = ("src/diagnosis", "src/bootstrap", "src/consensus")
+READABLE = ("src/diagnosis", "src/bootstrap", "src/consensus", "transports/tcp")
 
 
 def load():

@@ -20,7 +20,7 @@ using transport::door::CallAnswer;
 using transport::door::LeaseFrame;
 using transport::door::LeaseWord;
 
-// A batch of answers to proofs that nobody reads: a peer that asks for more is no Tutti.
+// The most bytes of answers that wait to be sent. Tutti never asks for more before it reads.
 constexpr size_t kMostWords = size_t{4} << 20;
 
 bool say(const KeptFd& call, CallAnswer verdict) {
@@ -110,7 +110,7 @@ Connection::Taken Connection::answer(TcpLink& link, KeptFd call,
   const MutexLock lock(mutex_);
   const std::shared_ptr<Wire> old = wire_;
   if (old != nullptr) (void)work(*old);  // the end of it may lie there
-  // A peer that calls a second time has lost the connection that this rank still believes in.
+  // A peer that calls a second time has lost the connection, which this rank has not noticed yet.
   if (link.has_settled() || wire_ != nullptr) {
     say(call, link.has_settled() ? CallAnswer::kGone : CallAnswer::kConnected);
     return Taken::kNo;
@@ -179,13 +179,13 @@ void Connection::tell(Wire& wire, LeaseWord word, uint64_t communicator, uint32_
   wire.say(encode(frame));
 }
 
-// The frames that follow are of this link.
+// Says that the frames that follow are of this link.
 void Connection::use(Wire& wire, TcpLink& link) {
   if (std::exchange(wire.used, &link) == &link) return;
   tell(wire, LeaseWord::kUse, link.communicator(), link.epoch());
 }
 
-// Frames of it that still come are discarded.
+// Discards the frames of this link that still come.
 void Connection::forget(Wire& wire, const TcpLink& link) {
   for (TcpLink** named : {&wire.target, &wire.named, &wire.writing, &wire.used}) {
     if (*named == &link) *named = nullptr;
@@ -238,7 +238,7 @@ void Connection::decline_kept(uint64_t communicator, uint32_t epoch) {
   });
 }
 
-// False: not all of it is here yet.
+// Returns false while a part of it is missing.
 bool Connection::take_lease_frame(Wire& wire) {
   using transport::door::kLeaseFrameBytes;
   if (wire.end - wire.begin < kLeaseFrameBytes) return false;
@@ -313,7 +313,7 @@ void Connection::retire(TcpLink& link) {
   close_if_unused();
 }
 
-// A connection is read by those who look after a link that is open, so without one it is closed.
+// Only open links read a connection, so it is closed when there is none.
 void Connection::close_if_unused() {
   if (wire_ == nullptr) return;
   const bool used = std::any_of(links_.begin(), links_.end(), [&](TcpLink* link) {
@@ -364,7 +364,7 @@ bool Connection::discard_input(Wire& wire) {
 
 void Connection::give_up(Wire& wire, const std::function<void(TcpLink&)>& tell_link) {
   if (std::exchange(wire.lost, true)) return;
-  shutdown(wire.socket.get(), SHUT_RDWR);  // who sleeps on it wakes up
+  shutdown(wire.socket.get(), SHUT_RDWR);  // wakes the threads that sleep on it
   wire.target = wire.writing = nullptr;
   const std::shared_ptr<Wire> kept = wire_;
   if (wire_.get() == &wire) {

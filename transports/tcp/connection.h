@@ -1,22 +1,23 @@
-// The connection of two members, which the links of all communicators share that hold both.
+// The connection of two members. All communicators with both of them have a link each, and these
+// links share it.
 //
 // It exists before its socket, as links do: the first message of any link makes it wanted. Both
-// members may want it and call each other. The one with the lesser id decides, under its mutex: it
-// takes the call of the other one while it wants no connection itself, and declines while it does,
-// since its own call is out; the other one takes any call. So two calls that cross end as one
-// connection, whichever communicators they were for.
+// members may want it and call each other. Then the member with the lesser id decides, under its
+// mutex: it takes the other member's call while it wants no connection itself, and declines it
+// while its own call is out. The member with the greater id takes any call. So two calls that cross
+// end as one connection, also where they are for different communicators.
 //
-// A call is made with the key of one communicator, whose link is joined with it. Another link is
-// joined when both ends have proved its communicator's key over the socket (door/lease_frame.h): a
-// link that is wanted proves first, and the other end answers. A proof for a communicator that is
-// being made here, but has no link yet, is kept, and answered when it has. Frames of a communicator
-// whose link is not joined are read and discarded. A link that ends says OVER; nothing else happens
-// to the others. The socket is closed with the last link that was joined.
+// A call is made with the key of one communicator, and joins the link of that communicator. Another
+// link is joined when both ends have proved its communicator's key over the socket
+// (door/lease_frame.h): a link that is wanted proves first, and the other end answers. A proof for
+// a communicator that is being made here, but has no link yet, is kept, and answered when it has.
+// Frames for a link that is not joined are read and discarded. A link that ends sends OVER, and
+// nothing else happens to the others. The socket is closed with the last link that was joined.
 //
 // Owns:    the socket (Wire); not its links, which enter and leave.
-// Threads: any; one mutex, for the links too. Functions that need it say so.
-// Errors:  a socket that breaks fails the links that are joined; those that still wait are called
-//          for again.
+// Threads: any. One mutex guards the connection and its links; functions that need it say so.
+// Errors:  a socket that breaks fails the links that are joined; for those that still wait there is
+//          another call.
 #pragma once
 
 #include <sys/uio.h>
@@ -49,19 +50,20 @@ class TcpLink;
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  /// The connection is wanted, or has links that have settled. Never waits; its mutex is held.
+  /// Told when a connection is wanted, or has links that have settled. Never waits; the caller
+  /// holds the connection's mutex.
   virtual void look_at(Connection& connection) = 0;
-  /// The link ends. No call of it is running afterwards.
+  /// The link ends. Afterwards none of its calls runs.
   virtual void forget(TcpLink& link) = 0;
-  /// Why there is no connection yet.
+  /// Says why there is no connection yet.
   virtual Status overdue(const TcpLink& link) = 0;
-  /// The communicator is being made here, or stands. From any thread, under any lock.
+  /// Whether this communicator is being made here, or is there. From any thread, under any lock.
   virtual bool expects(uint64_t communicator, uint32_t epoch) = 0;
 };
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  /// Of one peer: proofs for communicators that have no link here yet.
+  /// The most proofs of one peer that are kept for communicators without a link here.
   static constexpr size_t kMostKeptProofs = 64;
 
   /// Without a dialer it waits for adopt().
@@ -76,20 +78,20 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   // For the dialer.
   enum class Taken : uint8_t { kNo, kYes };
-  /// The peer, proved to be the one of this link, calls by this socket. `calling`: this member's
-  /// own call, if there is one, may have reached the peer.
+  /// Decides on a call of the peer, which has proved on this socket that it is the peer of this
+  /// link. `calling`: this member's own call may have reached the peer.
   Taken answer(TcpLink& link, KeptFd call, const transport::door::Binding& binding, bool calling);
   /// The peer has taken this call of the link. The socket is non-blocking and for small messages.
   void adopt(TcpLink& link, KeptFd call, const transport::door::Binding& binding);
   bool is_connected();
   bool is_wanted() { return link_to_call_for() != nullptr; }
-  /// A link that waits for a call; null: none does, or there is a socket.
+  /// A link that waits for a call. Null where none does, and where there is a socket.
   TcpLink* link_to_call_for();
-  /// Runs what on_settled() left of links that have settled. The dialer's thread.
+  /// Runs the functions of on_settled() of the links that have settled. On the dialer's thread.
   void announce();
-  /// Fails if the peer's host has been silent for so long (is_silent).
+  /// Fails the connection if the peer's host has been silent for so long (is_silent).
   void check_host(uint64_t silence_ns);
-  /// Proofs for this communicator are answered with GONE.
+  /// Answers the proofs that are kept for this communicator with GONE.
   void decline_kept(uint64_t communicator, uint32_t epoch);
 
   // For links.
@@ -99,22 +101,24 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void want(TcpLink& link) TUTTI_REQUIRES(mutex_);
   /// The link has something to send, or may have.
   void after_call(TcpLink& link, bool flush) TUTTI_REQUIRES(mutex_);
-  /// The link has something to send, because of something that came.
+  /// The link has something to send, because of a message that has arrived.
   void enlist(TcpLink& link) TUTTI_REQUIRES(mutex_);
-  /// Moves what can be moved; whether anything was.
+  /// Moves what can be moved. Returns whether anything was.
   bool work(Wire& wire) TUTTI_REQUIRES(mutex_);
   const std::shared_ptr<Wire>& wire() const TUTTI_REQUIRES(mutex_) { return wire_; }
-  /// The link says and hears nothing any more: its last words are the connection's.
+  /// The link sends and receives nothing from now on; the connection sends the rest of what the
+  /// link has begun.
   void retire(TcpLink& link) TUTTI_REQUIRES(mutex_);
-  /// Says the rest on a wire that nobody takes up any more; whether all is said.
+  /// Sends the rest on a wire that no link uses any more. Returns whether everything is sent.
   bool say_rest(Wire& wire) TUTTI_REQUIRES(mutex_);
-  /// Reads and discards. False at the end of what the peer sends.
+  /// Reads and discards input. Returns false at its end.
   static bool discard_input(Wire& wire);
-  /// The peer said something that no Tutti says, or this rank cannot go on.
+  /// Ends the connection: the peer has sent bytes that Tutti never sends, or this rank cannot go
+  /// on.
   void give_up(Wire& wire, const std::function<void(TcpLink&)>& tell) TUTTI_REQUIRES(mutex_);
 
-  /// A message that finds no memory while it is read or written is half done, and the stream is of
-  /// no use any more, whichever thread it was.
+  /// Moves bytes, and fails the connection if there is no memory for it: a message is half read or
+  /// half written then, and the stream cannot be used any more.
   template <class Work>
   void guarded(Wire& wire, const Work& move_bytes) TUTTI_REQUIRES(mutex_) {
     try {
@@ -123,7 +127,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
       fail_after(wire, error);
     }
   }
-  /// A link waits no more.
+  /// To be called when a link waits no longer.
   void drop_declined_if_unwanted() TUTTI_REQUIRES(mutex_);
 
   bool has_output() const { return output_pending_.load(std::memory_order_seq_cst); }
@@ -172,7 +176,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Mutex mutex_;
   std::condition_variable changed_;  // a link has settled
   std::shared_ptr<Wire> wire_ TUTTI_GUARDED_BY(mutex_);
-  // Tells the peer by its end that this rank went away before it called.
+  // This socket's end tells the peer that this rank has ended before it called.
   KeptFd declined_ TUTTI_GUARDED_BY(mutex_);
   std::vector<TcpLink*> links_ TUTTI_GUARDED_BY(mutex_);
   std::deque<TcpLink*> ready_ TUTTI_GUARDED_BY(mutex_);

@@ -110,7 +110,7 @@ bool Connection::has_urgent(const Wire& wire) const {
   });
 }
 
-// In turn, but those with frames of high priority first.
+// Chooses links in turn, but those with frames of high priority first.
 TcpLink* Connection::next_to_write(const Wire& wire) {
   const auto urgent = std::find_if(ready_.begin(), ready_.end(),
                                    [](TcpLink* link) { return link->exchange().is_urgent(); });
@@ -137,8 +137,8 @@ void Connection::write_words(Wire& wire, size_t& turn) {
   turn += static_cast<size_t>(count);
 }
 
-// A batch of the link, or what is left of one; behind it others have their turn. `only_frame`: no
-// more than the frame that has begun.
+// Writes a batch of the link, or the rest of one; then other links have their turn. `only_frame`:
+// no more than the frame that has begun.
 void Connection::write_link(Wire& wire, TcpLink& link, bool only_frame, size_t& turn) {
   wire.writing = nullptr;
   const std::span<const iovec> entries =
@@ -164,7 +164,7 @@ void Connection::write_link(Wire& wire, TcpLink& link, bool only_frame, size_t& 
   if (wire.writing == nullptr && !link.exchange().idle()) enlist(link);
 }
 
-// A frame is half out, and its bytes cannot be read: the stream makes no sense any more.
+// A frame is half sent, and the rest of its bytes cannot be read: the stream cannot be continued.
 void Connection::fail_buffer(Wire& wire, TcpLink& culprit) {
   give_up(wire, [&](TcpLink& link) {
     if (&link == &culprit) {
@@ -213,8 +213,8 @@ bool Connection::read_some(Wire& wire) {
   return turn > 0;
 }
 
-// `direct`: of the bytes that are read next, so many belong to the frame that has begun, whose
-// place is its link's; the others go to the buffer.
+// `direct`: how many of the bytes that are read next belong to the frame that has begun, and go
+// where its link wants them; the others go to the buffer.
 size_t Connection::prepare(Wire& wire, std::span<iovec> out, uint64_t& direct) const {
   size_t used = 0;
   size_t room = wire.buffer.size() - wire.end;

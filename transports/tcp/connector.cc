@@ -123,7 +123,7 @@ void Connector::let_in(ListeningDoor& door, uint64_t now_ns) {
   for (transport::door::Gate::AdmittedCaller& caller : callers) answer(std::move(caller));
 }
 
-// It holds the key, but may lie about its rank.
+// The caller holds the key, but may lie about its rank.
 void Connector::answer(transport::door::Gate::AdmittedCaller caller) {
   const transport::door::Identity& wanted = caller.self;
   const auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const Seat& one) {
@@ -134,7 +134,7 @@ void Connector::answer(transport::door::Gate::AdmittedCaller caller) {
   if (caller.rank < 0 || caller.rank >= seat->member->ranks || caller.rank == wanted.rank) return;
   KnownPeer& peer = seat->peers[static_cast<size_t>(caller.rank)];
   if (peer.link == nullptr) {
-    peer.early = std::move(caller.fd);  // who calls again means the newer call
+    peer.early = std::move(caller.fd);  // of two calls the peer means the newer one
     peer.binding = caller.binding;
     return;
   }
@@ -159,7 +159,7 @@ bool Connector::may_be_out(const Connection& connection) const {
          found->second.without_socket == 0;
 }
 
-// Where it fails, the first message shows it, as with any connection that breaks.
+// A failure here shows at the first message, as with any connection that breaks.
 void Connector::make_ready(int socket) {
   (void)make_fast(socket);
   if (keepalive_ns_ == kNoDeadline) return;
@@ -178,7 +178,7 @@ void Connector::look_after_hosts(uint64_t now_ns) {
     const int fd = reached_by(outgoing);
     if (fd >= 0 && is_silent(fd, keepalive_ns_)) silent.push_back(connection);
   }
-  // Another call of it would wait as long again.
+  // Another call would wait as long again.
   for (const Connection* connection : silent) {
     fail(calls_.at(connection), Status::system_error(silence_text(keepalive_ns_)));
   }
@@ -226,9 +226,9 @@ void Connector::begin_calls(uint64_t now_ns) {
   }
 }
 
-// Peers that do not answer wait behind the others, but for those that may believe they are
-// connected. A host that does not answer is asked on: who begins anew whenever others wait never
-// learns that there is no such host.
+// Calls that a peer does not answer go to the end of the queue, except where the peer may believe
+// that it is connected. A call that a host does not answer stays: begun anew whenever others wait,
+// it would never show that there is no such host.
 void Connector::make_room(uint64_t now_ns) {
   if (queue_.empty() || queue_.begin()->first > now_ns) return;
   const std::set<const Connection*> calling = calling_;

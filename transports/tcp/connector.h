@@ -1,20 +1,21 @@
-// Makes the connections between members when they are wanted: lets in those who call, calls the
-// others, and asks the connection what becomes of each call (connection.h has the rules).
+// Makes the connections between members when they are wanted: accepts calls, makes calls, and asks
+// the connection what becomes of each of them (connection.h has the rules).
 //
-// A process has one. A rank of a communicator takes a seat, so that callers find it at the door of
-// its address; ranks that have one address share a door. A caller proves to hold the key of the
-// communicator that it names.
+// A process has one. Each rank of a communicator registers here (Seat), so that callers find it at
+// the listener of its address (ListeningDoor); ranks with one address share a listener. A caller
+// names a communicator, and proves that it holds its key.
 //
 // One thread serves it, all sockets in one poll set. It never waits: a peer that is stopped holds a
 // handshake for as long as it likes and delays nobody. At most kMostCalls are out at a time; one
 // that a peer does not answer makes room for others after a while, until the peer has this rank's
-// proof: then it may believe that it is connected. One that a peer's host does not answer stays
-// out, beyond that number, until the kernel gives it up. The greater of two members gives way for a
-// moment, since a call of the lesser one wins, and mostly both want the connection at once.
+// proof: then it may believe that it is connected. A call that the peer's host does not answer
+// stays out, beyond that number, until the kernel gives it up. The member with the greater id waits
+// for a moment before it calls, since the lesser one's call wins, and mostly both want the
+// connection at the same time.
 //
-// A host that is gone without a word, or cut off, ends no connection, and no call that waits for an
-// answer: the kernel asks it while nothing waits to be sent, and this looks every now and then at
-// what it acknowledges.
+// A host that has lost its power or its network ends no connection, and no call that waits for an
+// answer. So the kernel asks it while nothing waits to be sent, and the connector looks every now
+// and then at what the host has acknowledged.
 //
 //   wanted -> queued -> calling -> asking -> connected, or the link failed
 //               ^          |         |
@@ -63,12 +64,12 @@ class Connector final : public Dialer, public transport::Endpoint::EndpointPart 
   int service_fd() const override { return set_->fd(); }
   void serve() override;
 
-  /// The place of a rank of a communicator, until leave().
+  /// The registration of a rank of a communicator, until leave().
   struct Seat;
-  /// Listens at the member's address, if nobody of this process does. `member` outlives the seat.
+  /// Listens at the member's address, if this process does not yet. `member` outlives the seat.
   Result<Seat*> enter(const transport::Member& member);
   static const TcpCard& card_of(const Seat& seat);
-  /// No link of it is joined any more, and nothing that on_settled() was given runs.
+  /// From now on none of its links is joined, and no function of on_settled() runs.
   void be_quiet(Seat& seat);
   void leave(Seat& seat);
 
@@ -87,15 +88,15 @@ class Connector final : public Dialer, public transport::Endpoint::EndpointPart 
     const IpEndpoint place;
     transport::door::Gate gate;
     uint64_t tag = 0;
-    uint64_t rests_until_ns = 0;  // 0: it does not
+    uint64_t rests_until_ns = 0;  // 0: it listens
     int seats = 0;
   };
   enum class CallStage : uint8_t { kQueued, kCalling, kAsking, kDeclined };
   struct Outgoing {
     std::shared_ptr<Connection> connection;
-    TcpLink* link = nullptr;  // by whose communicator the call is made; null: not decided
+    TcpLink* link = nullptr;  // the call is made for this link; null: not decided
     CallStage stage = CallStage::kQueued;
-    uint64_t due_ns = 0;  // queued: not before; calling: makes room from then on
+    uint64_t due_ns = 0;  // queued: the call is made then; calling: it may make room then
     uint64_t pause_ns = transport::door::Attempts::kPauseNs;
     transport::door::Attempts attempts;
     int without_socket = 0;  // how often there was no descriptor for it
@@ -106,7 +107,7 @@ class Connector final : public Dialer, public transport::Endpoint::EndpointPart 
   struct KnownPeer {
     TcpLink* link = nullptr;
     TcpCard card;
-    KeptFd early;  // called before there was a link, and waits
+    KeptFd early;  // a call that came before there was a link, and waits
     transport::door::Binding binding{};
   };
   using Ends = std::pair<MemberId, MemberId>;  // this one, the peer

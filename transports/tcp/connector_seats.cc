@@ -1,4 +1,4 @@
-// The part of Connector about who may be called here: seats, doors, and links of seats.
+// The part of Connector about the ranks that can be called here: seats, doors, and links of seats.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -108,8 +108,8 @@ void Connector::leave(Seat& seat) {
   std::erase_if(connections_, [](const auto& entry) { return entry.second.expired(); });
 }
 
-// A rank whose hello shows how the two differ is better than none: where there is one rank alone,
-// or the communicator has another epoch here.
+// A call that fits no rank here is answered by the communicator's rank in another epoch, or else by
+// the only rank that there is: its hello shows the caller how the two differ.
 std::optional<transport::door::Lock> Connector::lock_for(
     const transport::door::Identity& caller) const {
   const Seat* found = seats_.size() == 1 ? &seats_.front() : nullptr;

@@ -1,5 +1,6 @@
-// The text that a rank publishes of a door at which peers call before they talk by something that
-// is no socket: where it is, and who reaches whom.
+// The text that a rank publishes for transports that do not send over sockets. Peers first call at
+// a listening socket (a door) to prove themselves; the card says where that is, and which ranks can
+// reach each other.
 //
 //   "TAG HOST PORT KIND FABRIC HOST_ID", or "TAG none REASON"
 //
@@ -16,10 +17,10 @@ namespace tutti::transports::tcp {
 
 struct DoorCard {
   IpEndpoint endpoint;
-  std::string kind;    // of what they talk by: both ends need the same
+  std::string kind;    // the kind of hardware or library; both ends need the same
   std::string fabric;  // ranks of other fabrics are not reached
   std::string host_id;
-  std::string absence;  // why there is none of all this; "": there is
+  std::string absence;  // why this rank can be reached by none; "": it can
 
   /// `tag` names the transport and the version of its card.
   std::string write(std::string_view tag) const;
@@ -28,7 +29,7 @@ struct DoorCard {
   bool reaches(const DoorCard& other) const {
     return absence.empty() && other.absence.empty() && neighborhood() == other.neighborhood();
   }
-  /// Equal texts reach each other; "" where nobody is reached.
+  /// Ranks with equal texts reach each other; "" where no rank is reached.
   std::string neighborhood() const { return absence.empty() ? kind + " " + fabric : ""; }
 };
 

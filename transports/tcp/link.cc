@@ -134,7 +134,7 @@ void TcpLink::prioritize(transport::EpochId epoch, transport::Priority priority)
   exchange_.prioritize(epoch, priority);
 }
 
-// A peer that was never met hears of it when there is a connection.
+// A peer without a connection hears of it once there is one.
 void TcpLink::end_epoch(transport::EpochId epoch) {
   const MutexLock lock(mutex());
   guarded([&] { exchange_.end_epoch(epoch); });
@@ -314,7 +314,7 @@ std::string TcpLink::names() const {
   return "rank " + std::to_string(party_.peer) + " at " + party_.where;
 }
 
-// Only this link is concerned where two calls differ.
+// Calls that differ concern only this link.
 void TcpLink::note_fault() {
   mutex().assert_held();
   const Status fault = exchange_.fault_status();
@@ -334,8 +334,8 @@ bool TcpLink::hang_up() {
   const MutexLock lock(mutex());
   leaving_ = true;
   open_ = false;
-  // A peer that was never met is told when it calls; one that is being called, as soon as it
-  // answers.
+  // A peer without a connection is told when it calls; one that is being called is told as soon as
+  // it answers.
   if (!is_joined()) {
     exchange_.leave();
     return !wanted_ || has_failed();
@@ -352,14 +352,15 @@ bool TcpLink::hang_up() {
   return wire->lost || wire->output_dead || !wire->has_words();
 }
 
-// The others may go on: what comes for this link is discarded from now on.
+// The other links go on; what comes for this one is discarded from now on.
 void TcpLink::sever(const std::string& why) {
   const MutexLock lock(mutex());
   fail_here(Status::remote_error(why));
   connection_->retire(*this);
 }
 
-// Over a wire that is lost nothing can be finished, and what was half out is the owner's.
+// Over a wire that is lost nothing can be finished, so buffers that were half sent are the caller's
+// again.
 void TcpLink::stop() {
   open_ = false;
   if (!is_joined() || !lease_.wire->lost) exchange_.leave();
@@ -386,7 +387,7 @@ void TcpLink::fail_malformed(const std::string& what) {
                             ": the connection is given up"));
 }
 
-// The peer has done nothing wrong, and may not be told of.
+// The peer has done nothing wrong, so the error is not about it.
 void TcpLink::fail_here(const Status& why) {
   fail(caught_status([&] {
     return Status(why.code(), "rank " + std::to_string(party_.rank) + " cannot go on with " +

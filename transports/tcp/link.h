@@ -1,9 +1,8 @@
-// The part of one communicator in the connection of two members, as a Link, a Stream and one-sided
-// access.
+// One communicator's part of the connection of two members: a Link, a Stream and one-sided access.
 //
-// It exists before its connection: what is queued until then waits in the exchange, and the first
-// message makes it wanted. It is joined when the connection is its communicator's, too
-// (connection.h), and can fail or end without the connection.
+// It exists before its connection: messages wait in the exchange until then, and the first one
+// makes the connection wanted. The link is joined once both ends have proved its communicator's key
+// on the connection (connection.h). It can fail or end while the connection goes on.
 //
 // Threads: any; the mutex is the connection's, and progress() only tries it, so that threads that
 //          poll links of one connection do not queue up behind each other.
@@ -41,7 +40,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
     uint32_t epoch = 0;
     transport::JobKey key{};
   };
-  /// The state that the connection keeps for it.
+  /// The state that the connection keeps for the link.
   struct Lease {
     std::shared_ptr<Wire> wire;  // that it was joined with; stays
     bool asked = false;          // this end has proved its key over the present wire
@@ -72,9 +71,9 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   const std::shared_ptr<Connection>& connection() const { return connection_; }
   int rank() const { return party_.rank; }
   int peer_rank() const { return party_.peer; }
-  /// There will be no connection; of a probe, not this time.
+  /// There will be no connection; a probe may be tried again.
   void give_up(Status why);
-  /// It is not joined any more if it is not yet, and nothing that on_settled() was given runs.
+  /// From now on the link is not joined if it is not yet, and no function of on_settled() runs.
   void be_quiet();
 
   // For the connection, which holds the mutex.
@@ -89,9 +88,9 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool is_quiet() const { return quiet_; }
   bool waits() const { return wanted_ && !quiet_ && !has_settled(); }
   void join(std::shared_ptr<Wire> wire);
-  /// So many bytes have arrived where the exchange wants them.
+  /// So many bytes have arrived at the place that the exchange has chosen.
   void take(size_t count);
-  /// Drops what is not on its way, and says no more than that.
+  /// Drops what is not on its way yet, and sends nothing but that.
   void stop();
   void wake_for_answers() {
     if (wake_ && exchange_.has_answers()) wake_();
@@ -165,7 +164,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool open_ = false;  // joined, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;
   bool needed_ = false;           // wanted not only by a probe: stays wanted
-  bool leaving_ = false;          // hang_up() was called: nothing but last words
+  bool leaving_ = false;          // hang_up() was called: only what was begun is sent
   bool quiet_ = false;            // be_quiet()
   uint64_t linger_until_ns_ = 0;  // from the first linger() on
   std::atomic<int> fd_{-1};       // the wire's, for those that hold no lock

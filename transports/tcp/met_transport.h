@@ -1,10 +1,11 @@
-// A transport whose links are made with their communicator: the two ranks prove themselves on a
-// socket, agree there on how they go on, and keep the socket, by which each learns that the other
-// has died. The derived class says what they talk by.
+// The base of transports that make their links with the communicator. Two ranks prove themselves on
+// a socket, exchange on it what their cards or libraries need, and keep it: its end tells each that
+// the other has died. The derived class carries the messages.
 //
 // Owns:    the door.
 // Threads: as transport::Transport.
-// Errors:  a rank that reaches nobody says why in its card; connect() names both ranks and hosts.
+// Errors:  a rank that reaches no other one says why in its card; connect() names both ranks and
+//          hosts.
 #pragma once
 
 #include <memory>
@@ -49,13 +50,13 @@ class MetTransport : public transport::Transport {
   MadeLink connect(int peer, std::string_view peer_card, const WaitLimit& wait_limit) override;
 
  protected:
-  /// Of a rank that reaches nobody. `member` outlives the transport.
+  /// The transport of a rank that reaches no other one. `member` outlives it.
   MetTransport(const transport::Member& member, const MetKind& kind, std::string absence);
   MetTransport(const transport::Member& member, const MetKind& kind, MetDoor door);
 
-  /// Both ends, this rank's and that of `peer`, have proved themselves on the socket.
+  /// Called once this rank and `peer` have proved themselves on the socket.
   virtual MadePipe open_pipe(PeerSocket socket, int peer, const WaitLimit& wait_limit) = 0;
-  /// The name in errors of what this rank talks by: "RDMA port mlx5_0:1".
+  /// For errors: the hardware or library that carries this rank's messages: "RDMA port mlx5_0:1".
   virtual std::string place() const = 0;
   const transport::Member& member() const { return member_; }
 
@@ -65,7 +66,7 @@ class MetTransport : public transport::Transport {
   const transport::Member& member_;
   const MetKind kind_;
   DoorCard card_;
-  std::optional<transport::door::LinkMeeting> meeting_;  // none: nobody is reached
+  std::optional<transport::door::LinkMeeting> meeting_;  // none: no rank is reached
 };
 
 }  // namespace tutti::transports::tcp

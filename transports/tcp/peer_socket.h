@@ -1,5 +1,6 @@
-// The socket on which two ranks have proved themselves, kept beside what they talk by: it tells at
-// once that the other process has died, whatever cards still try.
+// The socket on which two ranks have proved themselves, kept beside the transport that carries
+// their messages. Its end tells at once that the other process has died, while a card would go on
+// trying.
 //
 // Owns:    the socket.
 // Threads: one at a time.
@@ -21,17 +22,18 @@ class PeerSocket {
   PeerSocket(KeptFd fd, uint64_t keepalive_ns) : fd_(std::move(fd)), keepalive_ns_(keepalive_ns) {}
 
   int get() const { return fd_.get(); }
-  /// From now on the socket tells only of the peer's end. It wakes those who sleep on the set.
+  /// From now on the socket tells only of the peer's end, which wakes the threads that sleep on the
+  /// set.
   Status watch(const PollSet& set, uint64_t tag);
-  /// OK while the peer is there and says nothing.
+  /// OK while the peer is there and has sent nothing.
   Status check() const;
-  /// OK while the peer is there, whatever it has said.
+  /// OK while the peer is there, also if it has sent something.
   Status check_presence() const;
-  /// A byte to the peer, if there is room.
+  /// Sends a byte to the peer, if there is room.
   void say(uint8_t byte);
-  /// Takes a byte that the peer has said; -1: none.
+  /// Takes a byte that the peer has sent; -1: none.
   int hear();
-  /// The peer learns that this end is over.
+  /// Tells the peer that this end is over.
   void end();
 
  private:

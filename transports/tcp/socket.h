@@ -1,6 +1,6 @@
 // TCP sockets and their addresses. All sockets made here are non-blocking.
 //
-// Errors: Status with errno's text; the caller adds who was meant. Threads: no state.
+// Errors: Status with errno's text; the caller adds which peer was meant. Threads: no state.
 #pragma once
 
 #include <sys/socket.h>
@@ -33,19 +33,21 @@ Result<IpEndpoint> parse_endpoint(const std::string& host, uint16_t port);
 
 Result<KeptFd> listen_on(const IpEndpoint& endpoint);
 Result<IpEndpoint> local_endpoint(int fd);
-/// Begins to connect: the socket is writable when that is decided (transport/call.h).
-/// kUnsupported: this process can open no such socket, whoever listens.
+/// Begins to connect: the socket is writable when that has succeeded or failed (door/call.h).
+/// kUnsupported: this process cannot open such a socket.
 Result<KeptFd> dial(const IpEndpoint& endpoint);
-/// Small messages leave at once.
+/// Turns off the waiting of small messages for more to send (TCP_NODELAY).
 Status make_fast(int fd);
-/// The kernel asks the peer's now and then whether it is still there, but only while nothing waits
-/// to be sent. is_silent() tells what came of it; the kernel itself ends the connection later.
+/// Has the kernel ask the peer's kernel now and then whether it is still there, which it does only
+/// while nothing waits to be sent. is_silent() tells the result; the kernel itself ends the
+/// connection later.
 Status keep_alive(int fd, uint64_t silence_ns);
-/// The peer's kernel has acknowledged nothing for so long, though it was asked again and again.
-/// One whose process has stopped, or takes nothing more, acknowledges. Of a connected socket.
+/// Whether the peer's kernel has acknowledged nothing for so long, though it was asked again and
+/// again. A kernel acknowledges also where the process is stopped, or reads nothing. The socket is
+/// connected.
 bool is_silent(int fd, uint64_t silence_ns);
 std::string silence_text(uint64_t silence_ns);
-/// Bytes that the peer's kernel has not acknowledged yet.
+/// The bytes that the peer's kernel has not acknowledged yet.
 size_t unacknowledged_bytes(int fd);
 
 }  // namespace tutti::transports::tcp

@@ -14,7 +14,7 @@ namespace {
 
 class TcpTransport final : public transport::Transport {
  public:
-  /// `is_served`: by the process's endpoint.
+  /// `is_served`: the process's endpoint serves the connector.
   TcpTransport(const transport::Member& member, std::shared_ptr<Connector> connector,
                Connector::Seat& seat, bool is_served)
       : member_(member), connector_(std::move(connector)), seat_(seat), is_served_(is_served) {}
