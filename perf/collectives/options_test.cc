@@ -195,6 +195,38 @@ TEST(Flags, NamesAreUniqueAndExplained) {
   }
 }
 
+// As far as flags set them.
+std::string text_of(const PerfOptions& o) {
+  std::ostringstream text;
+  for (const size_t bytes : o.byte_sizes()) text << bytes << " ";
+  const ReportOptions& r = o.report;
+  const CommunicatorOptions& c = o.communicator;
+  text << o.sizes.step_bytes << " " << o.sizes.factor << " " << o.types[0] << " " << o.ops[0] << " "
+       << o.root << " " << o.iterations << " " << o.warmup << " " << o.aggregate << " " << o.cycles
+       << " " << o.checks << " " << static_cast<int>(o.average) << " "
+       << static_cast<int>(o.blocking) << o.stepped << o.fresh << " " << o.crew.ranks() << " "
+       << c.algorithm << c.deterministic << c.host_stream << " " << c.timeout_ns << " " << c.engine
+       << o.on_device << o.registered << " " << o.unaligned_elements << r.percentiles
+       << r.per_iteration << " " << r.skipped_samples << r.processor_time << r.device_time
+       << r.predicted << r.timestamps << r.memory << r.verbose << " " << o.versus.rounds << " "
+       << o.versus.round_ms << " " << o.hosts.launcher;
+  return text.str();
+}
+
+TEST(Flags, TheTableSaysWhatHappensWithoutThem) {
+  const std::string without = text_of(*parse({}));
+  for (const Flag& flag : all_flags()) {
+    const std::string name = names_of(flag)[0];
+    // One thread means one process.
+    const bool in_process = name == "-t" || name == "-g";
+    if (*flag.standard == '\0' || flag.apply == nullptr) continue;
+    const auto options = in_process ? parse({name.c_str(), flag.standard, "--ranks", "2"})
+                                    : parse({name.c_str(), flag.standard});
+    ASSERT_TRUE(options) << name;
+    EXPECT_EQ(text_of(*options), without) << name;
+  }
+}
+
 TEST(Flags, SayWhatTheySay) {
   const auto options =
       parse({"-n", "5",  "-w", "2",  "-m",  "3",  "-N", "4",  "-c", "6",        "-a",
