@@ -112,7 +112,8 @@ std::string KernelCalls::explain(const Request& request, bool in_place) {
          " bytes folded); in graphs the same, one node";
 }
 
-// By what is equal on all ranks: a plan of this rank's names algorithm and bytes of a place.
+// By what is equal on all ranks: a plan of this rank's names algorithm and bytes of a place. Of a
+// reduce the root alone folds, so what folding forbids is asked of all ranks' plans.
 Status KernelCalls::decide(const Request& request, EngineWish wish) {
   const Result<const Prepared*> prepared = prepare(request, false);
   if (!prepared.ok()) return prepared.status();
@@ -122,7 +123,10 @@ Status KernelCalls::decide(const Request& request, EngineWish wish) {
   });
   if (algorithm == algorithms_.end()) return Status::unsupported("it has several lanes");
   const bool rooted = schedule::traits_of(request.collective).rooted();
-  const Result<exec::FusedNeed> need = need_of(*algorithm, rooted ? request.root : 0);
+  const bool deterministic = plans_->options_of(request.extras).deterministic;
+  const Result<exec::FusedNeed> need =
+      need_of(*algorithm, rooted ? request.root : 0,
+              deterministic ? schedule::Fold::kTree : schedule::Fold::kList);
   if (!need.ok()) return need.status();
   const exec::Call anywhere =
       buffers_of(plan.match->shape, planning_.rank, request.count * plan.element_bytes, false);
@@ -152,15 +156,16 @@ Status KernelCalls::compare_prices(const Request& request) {
                              in_us(theirs.value()));
 }
 
-Result<exec::FusedNeed> KernelCalls::need_of(const schedule::Algorithm& algorithm, int root) {
-  const std::pair<std::string, int> key{
+Result<exec::FusedNeed> KernelCalls::need_of(const schedule::Algorithm& algorithm, int root,
+                                             schedule::Fold fold) {
+  const std::tuple key{
       std::string(schedule::name_of(algorithm.collective)) + "/" + std::string(algorithm.name),
-      root};
+      root, fold};
   const auto found = needs_.find(key);
   if (found != needs_.end()) return found->second;
-  Result<exec::FusedNeed> need = need_placed(algorithm, root, false);
+  Result<exec::FusedNeed> need = need_placed(algorithm, root, fold, false);
   if (need.ok() && algorithm.in_place) {
-    const Result<exec::FusedNeed> other = need_placed(algorithm, root, true);
+    const Result<exec::FusedNeed> other = need_placed(algorithm, root, fold, true);
     if (other.ok()) {
       need.value().places = std::max(need.value().places, other.value().places);
     } else {
@@ -172,12 +177,12 @@ Result<exec::FusedNeed> KernelCalls::need_of(const schedule::Algorithm& algorith
 
 // Any count that gives every rank a share says the same.
 Result<exec::FusedNeed> KernelCalls::need_placed(const schedule::Algorithm& algorithm, int root,
-                                                 bool in_place) const {
+                                                 schedule::Fold fold, bool in_place) const {
   constexpr uint64_t kElements = 64;
   const int ranks = planning_.group->ranks();
   plan::MatchRequest wanted;
   wanted.algorithm = &algorithm;
-  wanted.parameters = {.ranks = ranks, .root = root};
+  wanted.parameters = {.ranks = ranks, .root = root, .fold = fold};
   wanted.group = planning_.group;
   wanted.in_place = wanted.hazards_in_place = in_place;
   const auto host = plan::HostMatch::make(wanted);

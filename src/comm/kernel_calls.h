@@ -56,9 +56,10 @@ class KernelCalls final : public WholeCalls {
   }
   Status decide(const Request& request, EngineWish wish);
   Status compare_prices(const Request& request);
-  Result<exec::FusedNeed> need_of(const schedule::Algorithm& algorithm, int root);
+  Result<exec::FusedNeed> need_of(const schedule::Algorithm& algorithm, int root,
+                                  schedule::Fold fold);
   Result<exec::FusedNeed> need_placed(const schedule::Algorithm& algorithm, int root,
-                                      bool in_place) const;
+                                      schedule::Fold fold, bool in_place) const;
 
   const exec::DeviceRank& rank_;
   const PlannerOptions& planning_;
@@ -67,7 +68,8 @@ class KernelCalls final : public WholeCalls {
   EnginePlans* plans_ = nullptr;                 // the planner's
   double call_ns_ = 0;                           // of a call, but for its messages
   std::map<Key, Status> known_;
-  std::map<std::pair<std::string, int>, Result<exec::FusedNeed>> needs_;  // by algorithm and root
+  // By algorithm, root, and how it folds.
+  std::map<std::tuple<std::string, int, schedule::Fold>, Result<exec::FusedNeed>> needs_;
 };
 
 }  // namespace tutti::comm

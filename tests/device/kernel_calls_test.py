@@ -47,6 +47,26 @@ class KernelCalls(unittest.TestCase):
             self.assertRegex(said, "rank .*: .*passed its deadline.*rank 2")
 
 
+    def test_bits_of_every_type_and_operation(self):
+        """Deterministic calls of more than two ranks are none, on the root of a reduce and elsewhere."""
+        for ranks, seed in (("4", "1"), ("3", "5"), ("2", "3")):
+            self.right(run("device_reductions", "--waits", "1", "--ranks", ranks, "--seed", seed,
+                           TUTTI_MAILBOX_BYTES="8M", SOFTDEV_DEVICES=ranks))
+
+    def test_wrong_bits_and_calls_by_streams_are_noticed(self):
+        for wrong in (("--plant", "1"), ("--plant", "0")):
+            mailboxes = "8M" if wrong[1] == "1" else "0"
+            done = run("device_reductions", "--waits", "1", "--ranks", "2", *wrong,
+                       TUTTI_MAILBOX_BYTES=mailboxes, SOFTDEV_DEVICES="2")
+            self.assertEqual(done.returncode, 1, done.stdout)
+
+    def test_ranks_that_die_or_abort_while_kernels_wait(self):
+        for fault in ("kill", "midway", "abort", "late"):
+            self.right(run("device_faults", "--fault", fault, SOFTDEV_DEVICES="4"))
+        for fault in ("kill", "stop"):
+            self.right(run("device_deaths", "--fault", fault, "--rounds", "3", SOFTDEV_DEVICES="4"))
+
+
 class WhichCalls(unittest.TestCase):
     def explained(self, *arguments, **variables):
         done = run("engines", *arguments, **{"TUTTI_ENGINE": "auto", **variables})
