@@ -11,7 +11,9 @@
  * Memory:   a part may lie in any host memory, and every rank can access it. Processes of one host
  *           map each other's memory if it is from tuttiMemAlloc(). They access other memory through
  *           the kernel (process_vm_writev), which is slower for small puts; where the kernel does
- *           not permit it (ptrace_scope, some containers) an access is tuttiUnsupported.
+ *           not permit it (ptrace_scope, some containers) an access is tuttiUnsupported. A part in
+ *           device memory is tuttiUnsupported on that rank when the window is made, and an error on
+ *           all others. `source` and `target` may lie in device memory on a CUDA stream.
  * Ordering: the accesses of one rank to one peer take effect in the order of their calls, over all
  *           windows of the communicator. So a peer that sees a signal sees the data of all earlier
  *           puts, and when a get completes, even one of 0 bytes, all earlier puts of this rank are

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/api/caught.h"
+#include "src/api/device.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/api/window_memory.h"
@@ -18,6 +19,16 @@ Status describe_window(const char* call, Process& process, comm::WindowMemory& m
   if (mine.bytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
     return Status::invalid_argument(std::string(call) + ": no memory has " +
                                     std::to_string(mine.bytes) + " bytes");
+  }
+  look_for_device_memory();
+  const Result<bool> on_device = is_device_memory(mine.bytes == 0 ? nullptr : mine.base);
+  if (!on_device.ok()) return on_device.status();
+  if (on_device.value()) {
+    return Status::unsupported(
+        std::string(call) +
+        ": base is device memory, and a part lies in host memory: register "
+        "memory from tuttiMemAlloc, and put from, or get into, device memory "
+        "on a CUDA stream");
   }
   const auto arena = mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr) return {};  // nobody maps it: threads reach it, and the kernel's copies

@@ -18,7 +18,7 @@ std::vector<CallBuffer> AccessOperation::buffers() const {
            .name = "the local buffer",
            .memory = access_.local,
            .shares = {{0, access_.bytes}},
-           .use = BufferUse::kLocal}};
+           .use = access_.kind == Kind::kGet ? BufferUse::kOutput : BufferUse::kInput}};
 }
 
 Result<double> AccessOperation::predict_ns() {

@@ -26,7 +26,6 @@ enum class BufferUse : uint8_t {
   kInput,
   kOutput,
   kScalar,  // an input of one element, read where it lies
-  kLocal,   // of an access: only host memory will do
 };
 
 struct CallBuffer {

@@ -49,7 +49,6 @@ struct Load {
 
 // The host's copy has the shares where the buffer has them; what lies between stays untouched.
 Status load_buffer(exec::Device& device, const CallBuffer& buffer, size_t number, Load& load) {
-  if (buffer.use == BufferUse::kLocal) return check_host_memory(device, buffer);
   const uint64_t end = buffer.end();
   if (end == 0 || buffer.memory == nullptr) return {};
   const Result<exec::MemoryPlace> place = device.place_of(buffer.memory);
