@@ -53,8 +53,8 @@ static inline tuttiStream_t tuttiBlocking(void) {
  *           the graph does; a request of the call has completed at once. All ranks capture the same
  *           calls and launch the same graphs in the same order, also in relation to other calls.
  *           Buffers must stay valid as long as the graph may run.
- * Devices:  one process may have several ranks if each has a device of its own. For one-sided
- *           access (windows.h) the local buffer must be host memory.
+ * Devices:  one process may have several ranks if each has a device of its own. Parts of windows
+ *           (windows.h) lie in host memory, whatever memory is put from or got into.
  */
 static inline tuttiStream_t tuttiStreamCuda(void* cuda_stream) {
   tuttiStream_t stream = {tuttiStreamDevice, 0, cuda_stream};
