@@ -1,7 +1,8 @@
-// The connections that a group keeps from the start, so that the news of a death reaches all ranks.
+// The connections that a group keeps from the start, so that the notice of a loss reaches all
+// ranks.
 //
 // The ranks of a host notice each other's deaths. The first ranks of the hosts form a ring, in
-// which each is connected with those at distance 1, 2, 4 ...: news that every rank passes on
+// which each is connected with those at distance 1, 2, 4 ...: a notice that every rank passes on
 // reaches all n hosts in log n steps. It reaches them even if several ranks are dead: the graph is
 // connected, so if the dead divide the living into parts, each part has a rank that lost a
 // connection itself.

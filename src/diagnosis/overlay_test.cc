@@ -1,4 +1,5 @@
-// News of a death reaches every rank: the graph of the overlay is flooded as PeerWatch does it.
+// The notice of a loss reaches every rank: the graph of the overlay is flooded as PeerWatch does
+// it.
 #include "src/diagnosis/overlay.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const group::
                                                      Stall& stall, Health& health) {
   std::unique_ptr<PeerWatch> made(new PeerWatch(watch, group, stall, health));
   if (Status status = made->open(); !status.ok()) {
-    made->end();  // without a goodbye, so that the others take this rank for gone
+    made->end();  // without a leave notice, so that the others take this rank for gone
     return Status(status.code(), health.name_of(made->rank_) +
                                      " cannot watch its peers: " + std::string(status.message()) +
                                      "; it may need a higher limit of open files (ulimit -n)");
@@ -99,10 +99,10 @@ PeerWatch::~PeerWatch() {
   }
   for (int fd : watched_) watch_.remove(fd);
   if (has_failed()) return;
-  transport::Note goodbye;
-  goodbye.small[0] = static_cast<uint32_t>(NewsKind::kLeaves);
+  transport::Note notice;
+  notice.small[0] = static_cast<uint32_t>(NoticeSubject::kLeaves);
   for (const Contact& peer : contacts_) {
-    if (peer.stream != nullptr) peer.stream->tell(stall_.channel(kNewsLane), goodbye);
+    if (peer.stream != nullptr) peer.stream->tell(stall_.channel(kNoticeLane), notice);
   }
 }
 
@@ -121,10 +121,10 @@ void PeerWatch::finish_meeting() const {
   }
 }
 
-Status PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
+Status PeerWatch::watch(int fd, Watch::News event, Watch::Visit visit) {
   const MutexLock lock(watched_mutex_);
   watched_.push_back(fd);  // first, so that the destructor removes it in any case
-  Status status = watch_.attend(fd, news, std::move(visit));
+  Status status = watch_.attend(fd, event, std::move(visit));
   if (!status.ok()) watched_.pop_back();
   return status;
 }
@@ -140,7 +140,7 @@ Status PeerWatch::start_timer() {
 }
 
 bool PeerWatch::is_mine(transport::ChannelId id) const {
-  return id == stall_.channel(kNewsLane) || id == stall_.channel(kAskLane) ||
+  return id == stall_.channel(kNoticeLane) || id == stall_.channel(kAskLane) ||
          id == stall_.channel(kLastLane);
 }
 
@@ -166,7 +166,7 @@ void PeerWatch::settled(int rank) {
     const MutexLock lock(loss_mutex_);
     if (told_) known = loss_;
   }
-  if (known) other.stream->tell(stall_.channel(kNewsLane), news_of(*known));
+  if (known) other.stream->tell(stall_.channel(kNoticeLane), loss_notice(*known));
 }
 
 // Streams of several communicators may share a connection, so a stream may end without a hang-up;
@@ -229,9 +229,9 @@ void PeerWatch::listen(int rank) {
   const transport::Stream& stream = *contact(rank).stream;
   PeerVisits& heard = heard_[static_cast<size_t>(rank)];
   transport::Note note;
-  const uint64_t news = stream.heard(stall_.channel(kNewsLane), note);
-  if (std::exchange(heard.news, news) != news &&
-      note.small[0] == static_cast<uint32_t>(NewsKind::kLost)) {
+  const uint64_t notices = stream.heard(stall_.channel(kNoticeLane), note);
+  if (std::exchange(heard.notices, notices) != notices &&
+      note.small[0] == static_cast<uint32_t>(NoticeSubject::kLost)) {
     if (const auto loss = Loss::read(note.large[0], contacts_.size())) lost(*loss);
   }
   const uint64_t last = stream.heard(stall_.channel(kLastLane), note);
@@ -249,8 +249,8 @@ void PeerWatch::listen(int rank) {
 
 bool PeerWatch::has_left(int rank) const {
   transport::Note note;
-  return contact(rank).stream->heard(stall_.channel(kNewsLane), note) > 0 &&
-         note.small[0] == static_cast<uint32_t>(NewsKind::kLeaves);
+  return contact(rank).stream->heard(stall_.channel(kNoticeLane), note) > 0 &&
+         note.small[0] == static_cast<uint32_t>(NoticeSubject::kLeaves);
 }
 
 uint64_t PeerWatch::left_host(int rank) {
@@ -307,7 +307,7 @@ void PeerWatch::tell(const Loss& loss) {
   for (int rank = 0; rank < static_cast<int>(contacts_.size()); ++rank) {
     const Contact& other = contact(rank);
     if (other.stream != nullptr) {
-      other.stream->tell(stall_.channel(kNewsLane), news_of(loss));
+      other.stream->tell(stall_.channel(kNoticeLane), loss_notice(loss));
     } else if (rank != rank_ && other.words.valid()) {
       loss.tell(*other.words.lost, contacts_.size());
     }

@@ -1,15 +1,17 @@
-// Notices that a peer has ended, in a call or outside of calls, and spreads the news.
+// Notices that a peer has ended, in a call or outside of calls, and tells the others.
 //
-//   the peer's end, as its links show it         this rank
-//   a goodbye, then the connection hangs up      nothing: the peer left in good order
-//   the connection hangs up without a goodbye    a loss: the peer is gone
-//   a last word (it gave up, and the cause)      a loss with a cause
-//   a connection that cannot be made             a loss, unless another rank explains it in time
+//   the peer's end, as its links show it             this rank
+//   a leave notice, then the connection hangs up     nothing: the peer left in good order
+//   the connection hangs up without a leave notice   a loss: the peer is gone
+//   a last word (it gave up, and the cause)          a loss with a cause
+//   a connection that cannot be made                 a loss, unless another rank explains it in
+//   time
 //
 // The first loss is told to all ranks that this one is connected with, and they tell it on. A later
 // loss is told only if it explains more (Loss::says_more_than). Since every rank keeps some
-// connections (overlay.h), the news reaches all of them in milliseconds. Ranks of one host without
-// a stream find it in their arena: calls look there at once, the control thread within a second.
+// connections (overlay.h), the notice reaches all of them in milliseconds. Ranks of one host
+// without a stream find it in their arena: calls look there at once, the control thread within a
+// second.
 //
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
 // a stream that no call reads has input, and when a note for it has come (Bell), even if another
@@ -43,7 +45,7 @@ class PeerWatch {
   static Result<std::unique_ptr<PeerWatch>> create(bootstrap::Watch& watch,
                                                    const group::GroupView& group, Stall& stall,
                                                    Health& health);
-  /// Says goodbye to all connected ranks, unless the group has failed.
+  /// Sends a leave notice to all connected ranks, unless the group has failed.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
@@ -53,9 +55,9 @@ class PeerWatch {
   std::optional<Loss> judge();
   /// Before this rank leaves in good order, while links are still served: waits until no connection
   /// is half made, for a second at most. A peer whose end of it is already made would otherwise see
-  /// it hang up without a goodbye, and take this rank for dead.
+  /// it hang up without a leave notice, and take this rank for dead.
   void finish_meeting() const;
-  /// This rank has failed, and the connected ranks were told; it passes on no more news.
+  /// This rank has failed, and the connected ranks were told; it passes on no more notices.
   void end() { over_.store(true, std::memory_order_release); }
   /// Whether a thread of its own (comm::ProgressThread) reads the links with one-sided access.
   void attended(bool is) { attended_.store(is, std::memory_order_release); }
@@ -64,7 +66,7 @@ class PeerWatch {
   PeerWatch(bootstrap::Watch& watch, const group::GroupView& group, Stall& stall, Health& health);
 
   struct PeerVisits {
-    uint64_t news = 0;
+    uint64_t notices = 0;
     uint64_t asked = 0;
     uint64_t last = 0;
     uint64_t visit = 0;  // the number of the last visit that read its stream

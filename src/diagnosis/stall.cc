@@ -341,7 +341,7 @@ std::string Stall::leave(uint32_t number, const Loss& loss) {
 }
 
 // The note on the control lane is for ranks that wait for this one. The note on the last lane wakes
-// the control threads of all connected ranks, which pass it on as news to the others.
+// the control threads of all connected ranks, which pass it on to the others as a notice.
 void Stall::tell_all(uint32_t number, const Loss& loss) {
   transport::Note note;
   note.small[0] = number;
@@ -357,7 +357,7 @@ void Stall::tell_all(uint32_t number, const Loss& loss) {
     attempt([&] {
       if (call) peer.stream->tell_with_next(channel(kCallLane), *call);
       peer.stream->tell_with_next(channel(kControlLane), note);
-      peer.stream->tell(channel(kLastLane), news_of(loss));
+      peer.stream->tell(channel(kLastLane), loss_notice(loss));
     });
   }
 }

@@ -40,9 +40,9 @@
 namespace tutti::diagnosis {
 
 /// Lanes of the notes beside the messages of streams (transport::Note).
-inline constexpr uint32_t kControlLane = ~0u;   // which peer a rank waits for, in which call
-inline constexpr uint32_t kNewsLane = ~0u - 1;  // diagnosis::PeerWatch: a rank is gone
-inline constexpr uint32_t kAskLane = ~0u - 2;   // a question: in which call are you?
+inline constexpr uint32_t kControlLane = ~0u;     // which peer a rank waits for, in which call
+inline constexpr uint32_t kNoticeLane = ~0u - 1;  // diagnosis::PeerWatch: a rank is gone
+inline constexpr uint32_t kAskLane = ~0u - 2;     // a question: in which call are you?
 inline constexpr uint32_t kCallLane = ~0u - 3;  // the description of the call in which a rank waits
 inline constexpr uint32_t kLastLane = ~0u - 4;  // diagnosis::PeerWatch: this rank has given up
 

@@ -20,8 +20,8 @@ inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 // and kElsewhere, which have none.
 enum class NoteKind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
-// Note::small[0] on the lane of news; large[0] has the word of the Loss, as the arenas have it.
-enum class NewsKind : uint32_t { kLost = 1, kLeaves = 2 };
+// Note::small[0] on the lane of notices; large[0] has the word of the Loss, as the arenas have it.
+enum class NoticeSubject : uint32_t { kLost = 1, kLeaves = 2 };
 
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
@@ -31,9 +31,9 @@ inline NoteKind kind_of(const transport::Note& note) {
   return static_cast<NoteKind>(high(note.large[0]));
 }
 
-inline transport::Note news_of(const Loss& loss) {
+inline transport::Note loss_notice(const Loss& loss) {
   transport::Note note;
-  note.small[0] = static_cast<uint32_t>(NewsKind::kLost);
+  note.small[0] = static_cast<uint32_t>(NoticeSubject::kLost);
   note.large[0] = loss.word();
   return note;
 }

@@ -1,5 +1,5 @@
-// unconnected: twelve processes, each connected with few others (tests/support/sparse.h). News of
-// one of them must reach those that are not connected with it.
+// unconnected: twelve processes, each connected with few others (tests/support/sparse.h). Notices
+// of one of them must reach those that are not connected with it.
 //
 //   --case death   one is killed while nobody is in a call: within a second all others have failed
 //                  and name it
@@ -16,8 +16,8 @@
 //   --late yes     of case leave: the one begins to leave before it is connected with anybody
 //   --asleep yes   the others look once, after a while: all that happens is the control threads'
 //
-// No process tells another one any news twice. A round that fails while the machine stands still is
-// repeated.
+// No process sends another one any notice twice. A round that fails while the machine stands still
+// is repeated.
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -297,14 +297,14 @@ class Job {
     return (options_.what == "abort" ? 2 : 1) * slower * kSecond;
   }
 
-  // A rank that left says goodbye; those who lost one tell it.
-  bool judge_news() {
+  // A rank that left sends a leave notice; those that lost one tell it.
+  bool judge_notices() {
     bool fine = true;
     int all = 0;
     for (int a = 0; a < kRanks; ++a) {
       for (int b = 0; b < kRanks; ++b) {
-        const int told = shared_->sparse.news[a][b].load();
-        if (told > 1) fine = fail(a, "told the news " + std::to_string(told) + " times");
+        const int told = shared_->sparse.notices[a][b].load();
+        if (told > 1) fine = fail(a, "sent a notice " + std::to_string(told) + " times");
         all += told;
       }
     }
@@ -313,7 +313,7 @@ class Job {
   }
 
   bool judge(uint64_t start_ns) {
-    bool fine = judge_news();
+    bool fine = judge_notices();
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == kVictim) continue;
       if (options_.what == "leave") {

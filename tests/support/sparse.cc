@@ -78,7 +78,7 @@ class SparseLink final : public transport::Link, public transport::Stream {
   bool received(Ticket ticket) const override { return stream_.received(ticket); }
   void tell(Channel channel, const transport::Note& note) override {
     if (!connected()) return;  // nobody will have heard of it
-    if (channel.lane == diagnosis::kNewsLane) board_.news[rank_][peer_].fetch_add(1);
+    if (channel.lane == diagnosis::kNoticeLane) board_.notices[rank_][peer_].fetch_add(1);
     stream_.tell(channel, note);
   }
   uint64_t heard(Channel channel, transport::Note& note) const override {

@@ -18,7 +18,7 @@ struct SparseBoard {
   std::atomic<bool> settled[kMaxRanks][kMaxRanks];  // the first knows that they are connected
   std::atomic<bool> cut;                            // nobody will be connected
   std::atomic<int> held{-1};                        // who makes no connection for now
-  std::atomic<int> news[kMaxRanks][kMaxRanks];      // notes on their lane, told by one to another
+  std::atomic<int> notices[kMaxRanks][kMaxRanks];   // notes on their lane, told by one to another
 
   bool has(int a, int b) const { return connected[a][b].load(std::memory_order_acquire); }
   /// Both ends of every connection know of it.

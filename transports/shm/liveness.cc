@@ -14,7 +14,7 @@
 namespace tutti::transports::shm {
 namespace {
 
-constexpr char kGoodbye = 'B';
+constexpr char kCloseNotice = 'B';
 
 Fd open_process(pid_t process) {
   if (process <= 0) return Fd();  // not visible from this PID namespace
@@ -31,7 +31,7 @@ Liveness::Liveness(KeptFd socket, pid_t process)
 Liveness::~Liveness() {
   // If it cannot be said, the peer sees an end of file without it; nothing better can be done.
   [[maybe_unused]] const ssize_t count =
-      send(socket_.get(), &kGoodbye, sizeof kGoodbye, MSG_DONTWAIT | MSG_NOSIGNAL);
+      send(socket_.get(), &kCloseNotice, sizeof kCloseNotice, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /// One descriptor for two: an epoll set is itself readable when one of its members is.
@@ -51,16 +51,16 @@ void Liveness::gather() {
 Status Liveness::check() const {
   const Status dead = Status::remote_error("its process ended without closing the connection");
   if (dead_.load(std::memory_order_acquire)) return dead;
-  const bool ended = process_ended();  // asked first: a goodbye said before the end is then seen
-  const Farewell news = read_news();
-  if (news == Farewell::kEndOfFile || (ended && news != Farewell::kGoodbye)) {
+  const bool ended = process_ended();  // asked first: a close notice before the end is then seen
+  const Ending ending = read_ending();
+  if (ending == Ending::kEndOfFile || (ended && ending != Ending::kCloseNotice)) {
     dead_.store(true, std::memory_order_release);
     return dead;
   }
-  if (news == Farewell::kNone) return {};
+  if (ending == Ending::kNone) return {};
   const uint64_t now_ns = monotonic_ns();
   uint64_t first_ns = 0;
-  if (goodbye_ns_.compare_exchange_strong(first_ns, now_ns)) return {};
+  if (close_notice_ns_.compare_exchange_strong(first_ns, now_ns)) return {};
   if (now_ns < first_ns + kGraceNs) return {};  // another thread's clock may have been read later
   return Status::remote_error("it closed its end while this rank still waits for it");
 }
@@ -76,15 +76,15 @@ Status Liveness::kill() const {
                              std::string(status.message()));
 }
 
-/// The goodbye is only looked at, so it is found again by the next call.
-Liveness::Farewell Liveness::read_news() const {
+/// The close notice is only looked at, so it is found again by the next call.
+Liveness::Ending Liveness::read_ending() const {
   char byte = 0;
   const ssize_t count = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count == 1 && byte == kGoodbye) return Farewell::kGoodbye;
-  if (count == 1 && byte == kMessage) return Farewell::kNone;
+  if (count == 1 && byte == kCloseNotice) return Ending::kCloseNotice;
+  if (count == 1 && byte == kMessage) return Ending::kNone;
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-    return Farewell::kNone;
-  return Farewell::kEndOfFile;
+    return Ending::kNone;
+  return Ending::kEndOfFile;
 }
 
 bool Liveness::process_ended() const {

@@ -2,8 +2,8 @@
 //
 // Death closes the connected socket. But a child that the peer made without fork()'s handlers keeps
 // an inherited copy open, so the process itself is watched too (pidfd), where the kernel lets us. A
-// peer that closes its link says goodbye first: its end of file is then no death. Messages that are
-// no goodbye are others' affair, and wake nobody.
+// peer that closes its link sends a close notice first, so its end of file is no death then. Other
+// messages are not read here, and wake no thread.
 //
 // Owns:    the connected socket, a pidfd, and the descriptor that gathers both.
 // Threads: check() from any.
@@ -23,19 +23,19 @@ namespace tutti::transports::shm {
 
 class Liveness {
  public:
-  /// A rank that still waits for a peer this long after its goodbye waits in vain.
+  /// A rank that still waits for a peer this long after its close notice waits in vain.
   static constexpr uint64_t kGraceNs = 1'000'000'000;
 
   Liveness(KeptFd socket, pid_t process);
-  /// Says goodbye.
+  /// Sends the close notice.
   ~Liveness();
 
   /// Readable as soon as check() has something to look at.
   int fd() const { return gathered_.valid() ? gathered_.get() : socket_.get(); }
   /// For pidfd_getfd(); -1 where the kernel has none.
   int process_fd() const { return process_.get(); }
-  /// For messages that begin with kMessage. While one lies there unread, a goodbye behind it is not
-  /// seen.
+  /// For messages that begin with kMessage. While one lies there unread, a close notice behind it
+  /// is not seen.
   static constexpr uint8_t kMessage = 'D';
   int socket() const { return socket_.get(); }
 
@@ -45,9 +45,9 @@ class Liveness {
   Status kill() const;
 
  private:
-  enum class Farewell { kNone, kGoodbye, kEndOfFile };
+  enum class Ending { kNone, kCloseNotice, kEndOfFile };
 
-  Farewell read_news() const;
+  Ending read_ending() const;
   bool process_ended() const;
   void gather();
 
@@ -55,7 +55,7 @@ class Liveness {
   Fd process_;
   Fd gathered_;
   mutable std::atomic<bool> dead_{false};
-  mutable std::atomic<uint64_t> goodbye_ns_{0};  // when it was first seen; 0: never
+  mutable std::atomic<uint64_t> close_notice_ns_{0};  // when it was first seen; 0: never
 };
 
 }  // namespace tutti::transports::shm
