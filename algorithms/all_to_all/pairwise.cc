@@ -1,7 +1,7 @@
 #include "algorithms/all_to_all/pairwise.h"
 
 #include "algorithms/patterns/exchange.h"
-#include "algorithms/patterns/shape.h"
+#include "algorithms/patterns/level_lanes.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_to_all {
@@ -17,14 +17,20 @@ int partner_of(const Parameters& p, int rank, int round) {
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
+  const patterns::LevelLanes lanes(p);
   for (int round = 0; round < p.ranks; ++round) {
     const int partner = partner_of(p, rank, round);
-    if (partner != rank) builder.send(input(partner), partner);
+    if (partner == rank) continue;
+    builder.lane(lanes.between(rank, partner));
+    builder.send(input(partner), partner);
   }
+  builder.lane(0);
   builder.copy(output(rank), input(rank));
   for (int round = 0; round < p.ranks; ++round) {
     const int partner = partner_of(p, rank, round);
-    if (partner != rank) builder.receive(output(partner), partner);
+    if (partner == rank) continue;
+    builder.lane(lanes.between(rank, partner));
+    builder.receive(output(partner), partner);
   }
   return std::move(builder).finish();
 }
@@ -40,9 +46,11 @@ Algorithm pairwise() {
       .summary = "one message to and from every other rank, pair by pair",
       .wins = "all but very small counts on many ranks",
       .source = "folklore",
-      .shape = patterns::shape_of<Collective::kAllToAll>,
+      .max_lanes = patterns::kMostLanes,
+      .shape = patterns::shape_of_level_lanes<Collective::kAllToAll>,
       .schedule = schedule_of,
       .cost = cost_of,
+      .lane_levels = patterns::lane_of_each_level,
   };
 }
 

@@ -1,7 +1,7 @@
 #include "algorithms/gather/direct.h"
 
 #include "algorithms/patterns/exchange.h"
-#include "algorithms/patterns/shape.h"
+#include "algorithms/patterns/level_lanes.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::gather {
@@ -12,10 +12,15 @@ namespace {
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
+  const patterns::LevelLanes lanes(p);
   if (rank == p.root) {
     builder.copy(output(rank), input(0));
-    for (int peer : patterns::others(p.ranks, rank)) builder.receive(output(peer), peer);
+    for (int peer : patterns::others(p.ranks, rank)) {
+      builder.lane(lanes.between(rank, peer));
+      builder.receive(output(peer), peer);
+    }
   } else {
+    builder.lane(lanes.between(rank, p.root));
     builder.send(input(0), p.root);
   }
   return std::move(builder).finish();
@@ -32,9 +37,11 @@ Algorithm direct() {
       .summary = "everybody sends its share to the root",
       .wins = "shared memory; large counts; few ranks",
       .source = "folklore",
-      .shape = patterns::shape_of<Collective::kGather>,
+      .max_lanes = patterns::kMostLanes,
+      .shape = patterns::shape_of_level_lanes<Collective::kGather>,
       .schedule = schedule_of,
       .cost = cost_of,
+      .lane_levels = patterns::lane_of_each_level,
   };
 }
 

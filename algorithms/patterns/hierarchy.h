@@ -25,12 +25,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/algorithm.h"
 
 namespace tutti::algorithms::patterns {
-
-/// As many as a plan can have.
-inline constexpr uint16_t kMostPhaseLanes = 8;
 
 /// The algorithms among the children of a node. Of a collective only those are asked that it needs.
 struct Levels {
@@ -72,7 +70,7 @@ schedule::Algorithm hierarchy(schedule::Algorithm described) {
     return hierarchical_schedule(kCollective, kLevels, p, rank);
   };
   described.cost = [](const Parameters& p) { return hierarchical_cost(kCollective, kLevels, p); };
-  described.max_lanes = kMostPhaseLanes;
+  described.max_lanes = kMostLanes;
   described.lane_levels = [](const Parameters& p) {
     return hierarchical_lane_levels(kCollective, kLevels, p);
   };

@@ -7,6 +7,9 @@
 
 namespace tutti::algorithms::patterns {
 
+/// Lanes, as many as a plan can have.
+inline constexpr uint16_t kMostLanes = 8;
+
 /// Block i * lanes + k is lane k's part of the i-th count, in input and output.
 template <schedule::Collective kCollective>
 schedule::Shape shape_of(const schedule::Parameters& p) {

@@ -61,7 +61,8 @@ Result<std::unique_ptr<Prepared>> EnginePlans::bind_vectors(const Request& reque
   prepared->sizes.assign(sizes.begin(), sizes.end());
   prepared->vectors = vectors_of(*request.counts, options_.rank, longest);
   prepared->vectors.scratch = prepared->sizes;
-  const plan::BindRequest bound{longest, request.type, folded_op(request), &prepared->vectors};
+  plan::BindRequest bound{longest, request.type, folded_op(request), &prepared->vectors};
+  bound.far_slices = chosen.value()->far_slices;
   prepared->plan = bind(*match.value(), bound);
   // The counts that every rank knows alike are signed; private ones have been compared pair by
   // pair.

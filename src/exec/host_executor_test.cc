@@ -100,7 +100,7 @@ void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
           c.algorithm = &algorithm;
           c.parameters.ranks = ranks;
           c.parameters.root = static_cast<int>(count) % ranks;
-          if (algorithm.loads != nullptr) c.parameters.tree = tree_of(ranks);
+          if (algorithm.follows_levels()) c.parameters.tree = tree_of(ranks);
           c.parameters.lanes = count % 2 == 0 ? algorithm.max_lanes : 1;
           c.mode = mode;
           c.in_place = in_place;

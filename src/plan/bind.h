@@ -35,7 +35,8 @@ struct Tuning {
   uint64_t long_frame_bytes = 256 << 10;
   uint64_t read_bytes = 256 << 10;       // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;       // streams: bytes of one block's piece in a message
-  uint64_t long_slice_bytes = 64 << 20;  // of slices between hosts: what is kept beside the buffers
+  // Of slices that are longer between hosts: what is kept beside the buffers. 0: there are none.
+  uint64_t long_slice_bytes = 64 << 20;
   // Direct calls, and long pipelines, whose output is so long bypass the cache with their stores.
   uint64_t streaming_store_bytes = 4 << 20;
   uint64_t pipeline_streaming_store_bytes = 20 << 20;
@@ -65,8 +66,8 @@ struct BindRequest {
   // the longest share alone, so they are equal on ranks that know different sizes.
   const schedule::CountVectors* vectors = nullptr;
   // In so many slices, at most, lanes between hosts move their data, where LaneMatch says that it
-  // is possible. The other lanes do each of them in parts, which are as short as Tuning says. 0:
-  // all lanes have the short slices. Equal on all ranks.
+  // is possible. The other lanes, if there are any, do each of them in parts, which are as short as
+  // Tuning says. 0: all lanes have the short slices. Equal on all ranks.
   uint64_t far_slices = 0;
 
   schedule::Layout layout(const schedule::Shape& shape) const {

@@ -115,11 +115,12 @@ uint64_t quantum_of(const Match& match, uint64_t element_bytes) {
 // Short slices suit staging, long ones a link with a long delay: where some lanes have only one
 // kind of message, and others the other kind, each gets what suits it.
 void join_slices(const Match& match, uint64_t far_slices, SliceGeometry& geometry) {
-  const bool has_far = std::any_of(match.lanes.begin(), match.lanes.end(),
-                                   [](const LaneMatch& lane) { return lane.far; });
-  if (!has_far || far_slices == 0 || far_slices >= geometry.slices) return;
-  geometry.parts = static_cast<uint32_t>(divide_up(geometry.slices, far_slices));
-  geometry.slices = divide_up(geometry.slices, geometry.parts);
+  const auto far = std::count_if(match.lanes.begin(), match.lanes.end(),
+                                 [](const LaneMatch& lane) { return lane.far; });
+  if (far == 0 || far_slices == 0 || far_slices >= geometry.slices) return;
+  const auto parts = static_cast<uint32_t>(divide_up(geometry.slices, far_slices));
+  geometry.slices = divide_up(geometry.slices, parts);
+  if (static_cast<size_t>(far) < match.lanes.size()) geometry.parts = parts;
 }
 
 }  // namespace

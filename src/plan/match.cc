@@ -104,8 +104,13 @@ bool crosses_hosts(const group::GroupView& group, const schedule::NodeTree& tree
   return false;
 }
 
-// A level joins ranks of one host, or hosts: a host is a node of the group.
+// A level joins ranks of one host, or hosts: a host is a node of the group. Where every rank has a
+// host of its own, no message of any lane is near.
 void find_far_lanes(Match& result, const MatchRequest& request) {
+  if (request.group->hosts() == static_cast<uint32_t>(request.group->ranks())) {
+    for (LaneMatch& lane : result.lanes) lane.far = true;
+    return;
+  }
   const schedule::NodeTreePointer& tree = request.parameters.tree;
   if (request.algorithm->lane_levels == nullptr || tree == nullptr) return;
   const std::vector<size_t> levels = request.algorithm->lane_levels(request.parameters);

@@ -113,6 +113,14 @@ TEST(Match, SendsByStreamToOtherDomains) {
   EXPECT_EQ(alone.lanes[0].advance, 1u);
 }
 
+TEST(Match, LanesAreFarWhereEveryRankHasAHostOfItsOwn) {
+  const Algorithm algorithm = conversation();
+  EXPECT_TRUE(match_of(algorithm, 1, group::group_on_hosts({0, 1, 2})).lanes[0].far);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_FALSE(match_of(algorithm, rank, group::group_on_hosts({0, 0, 1})).lanes[0].far);
+  }
+}
+
 TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
   Algorithm algorithm = conversation();
   const group::GroupPointer group = group_of(3, Spread::kOneDomain);

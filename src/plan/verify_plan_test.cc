@@ -245,6 +245,45 @@ TEST(VerifyPlan, RefusesRanksWhoseLanesHaveOtherParts) {
   EXPECT_NE(verify_plans(set, kTight).message().find("parts"), std::string::npos);
 }
 
+// Every rank has a host of its own, so that nothing is staged and no lane has parts.
+TEST(VerifyPlan, RanksThatAreAllApartHaveLongSlices) {
+  for (const char* name : {"all_reduce/ring", "all_reduce/two_shot", "all_gather/ring",
+                           "reduce_scatter/ring", "all_to_all/pairwise", "broadcast/chain"}) {
+    const auto all = lowerings(*find(name), {.ranks = 4, .lanes = 1});
+    const auto wanted = std::ranges::find_if(
+        all, [](const Lowering& one) { return one.spread == Spread::kAllApart; });
+    ASSERT_NE(wanted, all.end()) << name;
+    const Result<std::vector<Match>> matches = match_all(*wanted);
+    BindRequest request{700, types::DataType::kFloat64, types::ReduceOp::kSum};
+    const uint64_t short_slices =
+        bind_all(matches.value(), request, small_tuning(false)).plans[0].slices;
+    ASSERT_GT(short_slices, 2u) << name;
+    request.far_slices = 2;
+    const PlanSet set = bind_all(matches.value(), request, small_tuning(false));
+    EXPECT_EQ(set.plans[0].slices, 2u) << name;
+    EXPECT_EQ(set.plans[0].lanes[0].parts, 1u) << name;
+    EXPECT_TRUE(verify_plans(set, kTight).ok()) << name << verify_plans(set, kTight).message();
+  }
+}
+
+// Messages of each level have a lane of their own: near ones move in parts of the far ones' slices.
+TEST(VerifyPlan, MessagesThatWaitForNoneMoveInLanesOfTheirLevels) {
+  for (const char* name : {"all_to_all/pairwise", "gather/direct", "scatter/direct"}) {
+    const auto all = lowerings(*find(name), {.ranks = 4, .lanes = 2});
+    const auto wanted = std::ranges::find_if(
+        all, [](const Lowering& one) { return one.spread == Spread::kTwoDomains; });
+    ASSERT_NE(wanted, all.end()) << name;
+    const Result<std::vector<Match>> matches = match_all(*wanted);
+    BindRequest request{700, types::DataType::kFloat64, types::ReduceOp::kSum};
+    request.far_slices = 1;
+    const PlanSet set = bind_all(matches.value(), request, small_tuning(false));
+    EXPECT_EQ(set.plans[0].slices, 1u) << name;
+    EXPECT_GT(set.plans[0].lanes[0].parts, 1u) << name;
+    EXPECT_EQ(set.plans[0].lanes[1].parts, 1u) << name;
+    EXPECT_TRUE(verify_plans(set, kTight).ok()) << name << verify_plans(set, kTight).message();
+  }
+}
+
 // ---- mutants ------------------------------------------------------------------------------------
 
 struct Mutated {

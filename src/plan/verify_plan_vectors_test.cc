@@ -137,7 +137,7 @@ class Learning {
   std::map<std::pair<size_t, size_t>, std::deque<std::vector<uint64_t>>> channels_;
 };
 
-Result<PlanSet> lower(const Lowering& lowering, bool in_cells) {
+Result<PlanSet> lower(const Lowering& lowering, bool in_cells, uint64_t far_slices = 0) {
   const Result<std::vector<Match>> matches = match_all(lowering);
   if (!matches.ok()) return matches.status();
   const int ranks = lowering.parameters.ranks;
@@ -146,7 +146,8 @@ Result<PlanSet> lower(const Lowering& lowering, bool in_cells) {
   std::vector<CountVectors> vectors;
   for (int rank = 0; rank < ranks; ++rank) vectors.push_back(vectors_of(traits, matrix, rank));
   if (lowering.single_assignment) Learning(matches.value(), vectors).run();
-  const BindRequest request{0, types::DataType::kFloat64, types::ReduceOp::kSum};
+  BindRequest request{0, types::DataType::kFloat64, types::ReduceOp::kSum};
+  request.far_slices = far_slices;
   return bind_all(matches.value(), std::move(vectors), request, small_tuning(in_cells));
 }
 
@@ -170,10 +171,14 @@ std::vector<Lowering> vector_lowerings(int ranks) {
 class VectorPlans : public testing::TestWithParam<int> {};
 
 TEST_P(VectorPlans, AreRightInEveryLowering) {
+  struct Way {
+    bool in_cells;
+    uint64_t far_slices;
+  };
   size_t several_slices = 0, cells = 0;
   for (const Lowering& lowering : vector_lowerings(GetParam())) {
-    for (const bool in_cells : {true, false}) {
-      const Result<PlanSet> set = lower(lowering, in_cells);
+    for (const Way way : {Way{true, 0}, Way{false, 0}, Way{false, 2}}) {
+      const Result<PlanSet> set = lower(lowering, way.in_cells, way.far_slices);
       ASSERT_TRUE(set.ok()) << set.status().message();
       several_slices += set.value().plans[0].slices > 1 ? 1 : 0;
       cells += set.value().plans[0].lanes[0].cells > 0 ? 1 : 0;

@@ -19,7 +19,7 @@ namespace tutti::schedule {
 struct Parameters {
   int ranks = 1;
   int root = 0;
-  // Copies of the pattern side by side, each on its share of the data; or its phases
+  // Copies of the pattern side by side, each on its share of the data; or its phases, or levels
   // (Algorithm::lane_levels).
   uint16_t lanes = 1;
   // The order of folds with more than two sources. Every rank of a call has the same; kTree where
@@ -82,12 +82,15 @@ struct Algorithm {
   Shape (*shape)(const Parameters&) = nullptr;
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)
   Cost (*cost)(const Parameters&) = nullptr;
-  // Of one whose lanes are its phases, each for all of the data: the innermost level of
-  // Parameters::tree that a message of each lane belongs to. Steps come `after` steps of lanes
+  // Of one whose lanes are its phases, or have the messages of some levels, each for all of the
+  // data: the innermost level of Parameters::tree that a message of each lane belongs to. Steps come `after` steps of lanes
   // before their own, and only those, and as many lanes as phases are the most that are used.
   std::vector<size_t> (*lane_levels)(const Parameters&) = nullptr;
   // Of one that crosses levels; the verifier compares. Null: it promises nothing.
   LevelLoads (*loads)(const Parameters&) = nullptr;
+
+  /// Whether its schedules depend on Parameters::tree.
+  bool follows_levels() const { return loads != nullptr || lane_levels != nullptr; }
 };
 
 }  // namespace tutti::schedule

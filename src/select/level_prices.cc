@@ -40,6 +40,7 @@ std::vector<double> by_node(const std::vector<double>& uplinks, const group::Lev
 
 constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
 constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
+constexpr double kWorthwhile = 0.95;        // of a price: longer slices leave the caches for it
 
 // The part of a slice's messages between two hosts that goes when the receiver has said that there
 // is room: for so much of a latency each slice waits beside those of its messages.
@@ -143,6 +144,10 @@ Usage LevelPrices::use_of(const schedule::Algorithm& algorithm,
   Usage usage;
   const schedule::Shape shape = algorithm.shape(parameters);
   usage.blocks = blocks_of_count(shape);
+  const schedule::Traits& traits = schedule::traits_of(algorithm.collective);
+  // What is folded does, and what is exchanged in place.
+  usage.lands =
+      schedule::reduces(algorithm.collective) || (traits.input.parts && traits.output.parts);
   const bool is_flat = levels_.size() == 1 && levels_[0].uplinks.empty();
   const bool is_composed = algorithm.loads != nullptr && tree_ != nullptr;
   if (!is_flat && !is_counted(algorithm, parameters)) {
@@ -182,7 +187,7 @@ uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
 Price LevelPrices::price_of(const Usage& usage, double count_bytes,
                             std::span<const WirePrice> wires) const {
   const uint64_t slices = slices_of(usage, count_bytes);
-  if (!usage.lane_levels.empty() && slices > 1) {
+  if (!usage.lane_levels.empty() && slices > 1 && slicing_.memory_bytes > 0) {
     Price best{.ns = std::numeric_limits<double>::infinity()};
     for (uint64_t far = 1; far <= slices; far *= 2) {
       const double ns = price_in_lanes(usage, count_bytes, far, wires);
@@ -190,27 +195,60 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes,
     }
     if (best.far_slices > 0) return best;
   }
-  Price price;
+  const double ns = price_in_slices(usage, count_bytes, slices, wires);
+  const bool maps = std::ranges::any_of(levels_, [](const PricedLevel& one) { return one.maps; });
+  if (maps || slices == 1 || slicing_.memory_bytes <= 0) return {ns};
+  const Price apart = price_apart(usage, count_bytes, slices, wires);
+  return apart.ns < kWorthwhile * ns ? apart : Price{ns};
+}
+
+// One lane, in which no message is near, so that slices are bounded by nothing but the memory that
+// they take beside the buffers. Of those that cost about the same the shortest stay in the caches.
+Price LevelPrices::price_apart(const Usage& usage, double count_bytes, uint64_t slices,
+                               std::span<const WirePrice> wires) const {
+  const double scratch =
+      static_cast<double>(usage.cost.scratch.num) / static_cast<double>(usage.cost.scratch.den);
+  double landing = scratch;  // what arrives there lands elsewhere first
+  for (const LevelUse& use : usage.levels) landing += usage.lands ? use.cost.bytes : 0;
+  const double memory = (scratch + landing) * count_bytes;
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<Price> prices;
+  for (uint64_t far = 1; far < slices; far *= 2) {
+    if (memory > slicing_.memory_bytes * static_cast<double>(far)) continue;
+    prices.push_back({price_in_slices(usage, count_bytes, far, wires), far});
+    least = std::min(least, prices.back().ns);
+  }
+  Price best{.ns = std::numeric_limits<double>::infinity()};
+  for (const Price& price : prices) {
+    if (kWorthwhile * price.ns <= least) best = price;
+  }
+  return best;
+}
+
+// One slice after the other.
+double LevelPrices::price_in_slices(const Usage& usage, double count_bytes, uint64_t slices,
+                                    std::span<const WirePrice> wires) const {
+  const double slice_bytes = count_bytes / static_cast<double>(slices);
+  double sum = 0;
   for (size_t i = 0; i < usage.levels.size(); ++i) {
     const PricedLevel& level = level_of(usage, i);
     const LevelUse& use = usage.levels[i];
     const WirePrice wire = wire_of(usage, i, wires);
-    const double slice_bytes = count_bytes / static_cast<double>(slices);
-    price.ns += predict_ns(use, level.link, count_bytes, wire);
+    sum += predict_ns(use, level.link, count_bytes, wire);
     // On one host calls in a row overlap.
-    if (usage.levels.size() > 1 || !level.maps) price.ns += fill_ns(use, level, slice_bytes, wire);
+    if (usage.levels.size() > 1 || !level.maps) sum += fill_ns(use, level, slice_bytes, wire);
     if (level.maps) {
       // Calls in a row overlap where nobody answers.
       const bool overlaps = usage.flows_one_way && level.link.one_way_ns > 0;
-      if (overlaps) price.ns += level.link.one_way_ns - use.cost.depth * level.link.latency_ns;
+      if (overlaps) sum += level.link.one_way_ns - use.cost.depth * level.link.latency_ns;
       continue;
     }
-    price.ns += asked(use, slice_bytes, wire) * level.link.latency_ns;
+    sum += asked(use, slice_bytes, wire) * level.link.latency_ns;
     const auto more = static_cast<double>(slices - 1);
     const double messages_ns = static_cast<double>(use.cost.messages) * level.link.message_ns;
-    price.ns += more * (waits_ns(use, level.link, slice_bytes, wire) + messages_ns);
+    sum += more * (waits_ns(use, level.link, slice_bytes, wire) + messages_ns);
   }
-  return price;
+  return sum;
 }
 
 // The first slice goes through all lanes; each of the others is as much later as the slowest of

@@ -4,8 +4,9 @@
 // A plan does a call in slices (Slicing). Between hosts every slice pays the latencies of its
 // messages again: a rank goes on to the next one when it has all that it waits for in this one, and
 // a message goes when the receiver has said that there is room for it, so in one round trip no more
-// moves than a slice and what may go unasked. Where a collective has a root, messages flow one way:
-// the ranks are in different slices, and only the room is waited for. Where lanes are phases,
+// moves than a slice and what may go unasked. Where every rank has a host of its own, slices are as
+// long as that asks for and their memory allows. Where a collective has a root, messages flow one
+// way: the ranks are in different slices, and only the room is waited for. Where lanes are phases,
 // slices of different levels go on at the same time, and lanes between hosts have slices of their
 // own, as many as cost the least.
 //
@@ -33,7 +34,7 @@ namespace tutti::select {
 struct Slicing {
   double frame_bytes = 1e300;   // what a rank publishes in a slice, at most
   double stream_bytes = 1e300;  // of one block's piece in a message between hosts
-  double memory_bytes = 1e300;  // what long slices may take beside the buffers
+  double memory_bytes = 1e300;  // what long slices may take beside the buffers; 0: there are none
 };
 
 /// The price of one call.
@@ -45,6 +46,7 @@ struct Price {
 /// All that is known of an algorithm with certain parameters.
 struct Usage {
   schedule::Cost cost;
+  bool lands = false;               // messages between hosts may arrive beside the buffers
   bool flows_one_way = false;       // it has a root
   std::vector<size_t> lane_levels;  // Algorithm::lane_levels, of several lanes
   uint32_t blocks = 0;              // of one count of elements
@@ -109,6 +111,10 @@ class LevelPrices {
   Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
   const PricedLevel& level_of(const Usage& usage, size_t index) const;
   WirePrice wire_of(const Usage& usage, size_t index, std::span<const WirePrice> wires) const;
+  double price_in_slices(const Usage& usage, double count_bytes, uint64_t slices,
+                         std::span<const WirePrice> wires) const;
+  Price price_apart(const Usage& usage, double count_bytes, uint64_t slices,
+                    std::span<const WirePrice> wires) const;
   double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices,
                         std::span<const WirePrice> wires) const;
   size_t node_below(size_t level, int rank) const;

@@ -88,6 +88,48 @@ TEST(LevelPrices, EverySliceWaitsForASlowLinkAgain) {
   EXPECT_GT(prices.price_of(prices.usage_of(*levels, parameters), 64 * bytes).far_slices, 1u);
 }
 
+// No message is near, so that nothing is staged: one lane has slices as long as the delay asks for.
+TEST(LevelPrices, WhereEveryRankHasAHostSlicesAreAsLongAsTheDelayAsksFor) {
+  const auto pair_of = [](const std::string& wan) {
+    LevelPrices prices(group_of(sites(wan, R"({"count": 2, "children": [{"count": 1}]})")), 8);
+    prices.set_slicing(kSlicing);
+    return prices;
+  };
+  const schedule::Algorithm& ring = *registry::find(Collective::kAllReduce, "ring");
+  const schedule::Parameters parameters{.ranks = 2};
+  const double bytes = 16 << 20;
+  LevelPrices slow = pair_of(R"("latency_us": 20000, "port_GB_per_s": 5)");
+  const Usage& usage = slow.usage_of(ring, parameters);
+  EXPECT_GT(slow.slices_of(usage, bytes), 16u);
+  const Price price = slow.price_of(usage, bytes);
+  EXPECT_EQ(price.far_slices, 1u);
+  EXPECT_LT(price.ns, 4 * 20e6);
+  EXPECT_GE(slow.price_of(usage, 64 * bytes).far_slices, 16u);  // 64 MiB for each of them
+  slow.set_slicing({.frame_bytes = 512 << 10, .stream_bytes = 1 << 20, .memory_bytes = 0});
+  EXPECT_EQ(slow.price_of(usage, bytes).far_slices, 0u);
+  // Where waiting is short beside the bytes, slices stay in the caches.
+  LevelPrices quick = pair_of(R"("latency_us": 7, "port_GB_per_s": 1)");
+  EXPECT_EQ(quick.price_of(quick.usage_of(ring, parameters), bytes).far_slices, 0u);
+}
+
+// Near messages are staged in short slices, and those over the slow link have a lane of their own.
+TEST(LevelPrices, MessagesThatWaitForNoneHaveALaneForTheirLevel) {
+  LevelPrices prices(group_of(kSlowSites), 8);
+  prices.set_slicing(kSlicing);
+  for (const Collective collective :
+       {Collective::kAllToAll, Collective::kGather, Collective::kScatter}) {
+    Query query = query_of(prices, 32, 1 << 20);
+    query.collective = collective;
+    for (const bool vectors : {false, true}) {
+      query.vectors = vectors && collective == Collective::kAllToAll;
+      const Candidate chosen = choose(registry::algorithms(), query).value();
+      EXPECT_GT(chosen.parameters.lanes, 1) << schedule::name_of(collective);
+      EXPECT_GE(chosen.far_slices, 1u);
+      EXPECT_LT(chosen.predicted_ns, 10 * 20e6);
+    }
+  }
+}
+
 // A chain of ranks is in different slices: each waits for room, not for the end of the chain.
 TEST(LevelPrices, SlicesOfMessagesThatFlowOneWayFollowEachOther) {
   LevelPrices prices(group_of(kSlowSites), 8);

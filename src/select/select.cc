@@ -125,8 +125,7 @@ void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes)
   candidate.encodes = encodes;
   schedule::Parameters tried = candidate.parameters;
   tried.lanes = algorithm.max_lanes;
-  const bool chooses =
-      algorithm.lane_levels != nullptr && !query.vectors && parse_forced(query.forced).lanes == 0;
+  const bool chooses = algorithm.lane_levels != nullptr && parse_forced(query.forced).lanes == 0;
   const size_t most = chooses ? algorithm.lane_levels(tried).size() : 1;
   for (tried.lanes = 2; tried.lanes <= most; ++tried.lanes) {
     const Price other = price(tried);
@@ -136,7 +135,7 @@ void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes)
     candidate.parameters.lanes = tried.lanes;
   }
   candidate.predicted_ns = best.ns;
-  candidate.far_slices = query.vectors ? 0 : best.far_slices;
+  candidate.far_slices = best.far_slices;
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
       if (placing == Placing::kMixed && ranks == 1) continue;
       all.push_back({&algorithm, parameters, spread, mode, placing});
-      if (algorithm.loads != nullptr) all.back().parameters.tree = tree_of(ranks);
+      if (algorithm.follows_levels()) all.back().parameters.tree = tree_of(ranks);
       // A rank that reads its peers' buffers needs to know their placement; the library lets
       // placements differ only where no rank can know better, or nothing follows from it.
       const bool may_differ = placing != Placing::kMixed || mode == Mode::kStaged || rooted ||
