@@ -33,8 +33,8 @@ struct Tuning {
   // vectors or bypass the cache.
   uint64_t long_pipeline_bytes = 8 << 20;
   uint64_t long_frame_bytes = 256 << 10;
-  uint64_t read_bytes = 256 << 10;       // single copy: bytes of one read
-  uint64_t stream_bytes = 1 << 20;       // streams: bytes of one block's piece in a message
+  uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
+  uint64_t stream_bytes = 1 << 20;  // streams: bytes of one block's piece in a message
   // Of slices that are longer between hosts: what is kept beside the buffers. 0: there are none.
   uint64_t long_slice_bytes = 64 << 20;
   // Direct calls, and long pipelines, whose output is so long bypass the cache with their stores.

@@ -83,8 +83,9 @@ struct Algorithm {
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)
   Cost (*cost)(const Parameters&) = nullptr;
   // Of one whose lanes are its phases, or have the messages of some levels, each for all of the
-  // data: the innermost level of Parameters::tree that a message of each lane belongs to. Steps come `after` steps of lanes
-  // before their own, and only those, and as many lanes as phases are the most that are used.
+  // data: the innermost level of Parameters::tree that a message of each lane belongs to. Steps
+  // come `after` steps of lanes before their own, and only those, and as many lanes as phases are
+  // the most that are used.
   std::vector<size_t> (*lane_levels)(const Parameters&) = nullptr;
   // Of one that crosses levels; the verifier compares. Null: it promises nothing.
   LevelLoads (*loads)(const Parameters&) = nullptr;

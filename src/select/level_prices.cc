@@ -40,8 +40,8 @@ std::vector<double> by_node(const std::vector<double>& uplinks, const group::Lev
 
 constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
 constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
-// What lands of a longer slice has left the caches when it is folded. Over a socket of one host
-// 64 MiB took 20 ms more in slices of 8 MiB than in those of 512 KiB.
+// The messages of a longer slice have left the caches when they are folded. Over a socket of one
+// host 64 MiB took 20 ms more in slices of 8 MiB than in those of 512 KiB.
 constexpr double kColdNsPerByte = 0.3;
 constexpr double kWorthwhile = 0.9;  // of a price
 
@@ -148,7 +148,7 @@ Usage LevelPrices::use_of(const schedule::Algorithm& algorithm,
   const schedule::Shape shape = algorithm.shape(parameters);
   usage.blocks = blocks_of_count(shape);
   const schedule::Traits& traits = schedule::traits_of(algorithm.collective);
-  // What is folded does, and what is exchanged in place.
+  // Those that are folded do, and those that are exchanged in place.
   usage.lands =
       schedule::reduces(algorithm.collective) || (traits.input.parts && traits.output.parts);
   const bool is_flat = levels_.size() == 1 && levels_[0].uplinks.empty();
