@@ -136,10 +136,11 @@ TUTTI_API tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id);
 /* The engines that can run calls on streams of devices (docs/devices.md). All other calls run on
  * the host. */
 typedef enum {
-  tuttiEngineAuto = 0,  /* the library chooses */
-  tuttiEngineHost = 1,  /* the host's processors, through host memory */
-  tuttiEngineCopy = 2,  /* copy engines, and streams that wait for each other: no kernels */
-  tuttiEngineKernel = 3 /* as tuttiEngineCopy, and kernels for reductions */
+  tuttiEngineAuto = 0,   /* the library chooses */
+  tuttiEngineHost = 1,   /* the host's processors, through host memory */
+  tuttiEngineCopy = 2,   /* copy engines, and streams that wait for each other: no kernels */
+  tuttiEngineKernel = 3, /* as tuttiEngineCopy, and kernels for reductions */
+  tuttiEngineNccl = 4    /* NCCL itself, on one host; Tutti's own engines run what it does not */
 } tuttiEngine_t;
 
 /* How a communicator is made. The structure of another version of Tutti may be shorter or longer;

@@ -75,7 +75,8 @@ void set_engine(const std::string& text, Draft& draft) {
   draft.options.communicator.engine = one_of<tuttiEngine_t>(text, {{"auto", tuttiEngineAuto},
                                                                    {"host", tuttiEngineHost},
                                                                    {"copy_engine", tuttiEngineCopy},
-                                                                   {"kernel", tuttiEngineKernel}});
+                                                                   {"kernel", tuttiEngineKernel},
+                                                                   {"nccl", tuttiEngineNccl}});
 }
 
 using enum FlagOrigin;
@@ -179,8 +180,9 @@ constexpr Flag kFlags[] = {
      "its devices. Adds a column: the time by the stream's own clock",
      kRanks, kOwn, set_device},
     {"--engine", "NAME", "auto",
-     "by what calls on devices run: auto, host, copy_engine or kernel; one that cannot be had is "
-     "an error",
+     "by what calls on devices run: auto, host, copy_engine, kernel or nccl; one that cannot be "
+     "had "
+     "is an error",
      kRanks, kOwn, set_engine},
     {"-R,--local_register", "0-2", "0", "1, 2: buffers from tuttiMemAlloc, registered", kRanks,
      kNcclTests, [](Text text, Draft& d) { d.options.registered = whole_number(text, 0, 2) > 0; }},

@@ -61,6 +61,8 @@ std::optional<EngineWish> engine_of(int number) {
       return EngineWish::kCopyEngine;
     case tuttiEngineKernel:
       return EngineWish::kKernel;
+    case tuttiEngineNccl:
+      return EngineWish::kNccl;
     default:
       return std::nullopt;
   }

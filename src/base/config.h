@@ -37,7 +37,7 @@ enum class SocketFamily { kAny, kIpv4, kIpv6 };
 /// How staging memory is written: what the clock says (src/exec/staging_stores.h), or always so.
 enum class StagingStores { kMeasured, kCached, kStreaming };
 /// By what a call on a stream of a device is to run, where that can be had.
-enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel };
+enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel, kNccl };
 /// The most bytes that a message inside a cell has (src/plan/plan.h).
 inline constexpr uint64_t kMostInlineBytes = 1024;
 inline constexpr uint32_t kMostCtas = 4096;  // thread blocks of a kernel
@@ -84,14 +84,15 @@ struct Config {
   bool deterministic = false;
   std::string wire;  // which levels encode their messages: src/codecs/wire.h reads it; empty: none
   EngineWish engine = EngineWish::kAuto;
-  std::string nccl_library;        // a file; empty: found
-  std::string topology_file;       // the cluster; empty: nobody says what is above hosts
-  std::string tuning_file;         // the model by which algorithms are chosen; empty: none
-  std::string cache_folder;        // where what was measured is kept; empty: nowhere
-  bool measures_host = true;       // ranks of one host measure what calls cost among them
-  bool measures_at_start = false;  // a network of which nobody says anything
-  std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
-  std::string host_topology_dump;  // where it is written; empty: nowhere
+  std::string nccl_library;          // a file; empty: found
+  bool nccl_shares_devices = false;  // NCCL was told that ranks may use one device
+  std::string topology_file;         // the cluster; empty: nobody says what is above hosts
+  std::string tuning_file;           // the model by which algorithms are chosen; empty: none
+  std::string cache_folder;          // where what was measured is kept; empty: nowhere
+  bool measures_host = true;         // ranks of one host measure what calls cost among them
+  bool measures_at_start = false;    // a network of which nobody says anything
+  std::string host_topology_file;    // this host, in NCCL's XML; empty: found out
+  std::string host_topology_dump;    // where it is written; empty: nowhere
   bool lazy_connect = true;
   bool shared_memory = true;  // false: no transport that shares it
 

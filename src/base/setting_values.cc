@@ -58,6 +58,7 @@ constexpr std::pair<std::string_view, EngineWish> kEngines[] = {
     {"host", EngineWish::kHost},
     {"copy_engine", EngineWish::kCopyEngine},
     {"kernel", EngineWish::kKernel},
+    {"nccl", EngineWish::kNccl},
     {"0", EngineWish::kAuto},
     {"1", EngineWish::kAuto},
     {"2", EngineWish::kCopyEngine}};

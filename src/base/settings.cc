@@ -386,7 +386,8 @@ constexpr Setting kSettings[] = {
      [](const Config& c) { return show_bytes(c.ring_bytes); }},
     {"TUTTI_ENGINE", "NCCL_CTA_POLICY", "",
      "auto, copy_engine (no kernels: what copy engines cannot do goes through the host), kernel, "
-     "host; of NCCL's policies 0, 1 (both auto), 2 (copy_engine)",
+     "nccl (NCCL itself, which is found or TUTTI_NCCL), host; of NCCL's policies 0, 1 (both auto), "
+     "2 (copy_engine)",
      "By what calls on streams of devices run, where that can be had",
      take_parsed<parse_engine, &Config::engine>,
      [](const Config& c) { return std::string(engine_name(c.engine)); }},
@@ -394,6 +395,10 @@ constexpr Setting kSettings[] = {
      "NCCL as an engine beside Tutti's own, and for `tutti perf --vs nccl`; where nothing is said, "
      "that beside the torch of the process, or what the loader finds; never the drop-in",
      take_text<&Config::nccl_library>, [](const Config& c) { return show_text(c.nccl_library); }},
+    {"TUTTI_NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_MULTI_RANK_GPU_ENABLE", "", kSwitchWords,
+     "NCCL takes several ranks of a device, from 2.30 on: so may the engine nccl",
+     take_switch<&Config::nccl_shares_devices>,
+     [](const Config& c) { return show_switch(c.nccl_shares_devices); }},
     {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
      "Device memory of each rank, through which copy engines pass on data: for collectives, and as "
      "much for sends and receives; 0: none, and calls on device memory go through the host",

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/setting_values.h"
 #include "src/comm/device_texts.h"
 #include "src/comm/network_lanes.h"
 #include "src/comm/turns_alike.h"
+#include "src/comm/vendor_calls.h"
 #include "src/plan/renumber.h"
 #include "src/plan/wire.h"
 
@@ -111,6 +113,10 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   made->pairs_ = around.agree(made->room_for_pairs());
   if (!made->pairs_.ok() && made->pairs_.code() != Code::kUnsupported) return made->pairs_;
   made->plan_with(planner);
+  // Without kernels nothing but the library reduces, so it must be known whether it is there.
+  if (!made->folds_.ok()) {
+    if (Status failed = made->rank_->vendor().settle(); !failed.ok()) return failed;
+  }
   return made;
 }
 
@@ -122,7 +128,8 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
       rank_(std::move(rank)),
       places_(around.places),
       self_(self),
-      wish_(around.wish) {
+      wish_(around.wish),
+      warn_(around.warn) {
   for (const uint32_t number : numbers_) near_.push_back(number < around.near);
 }
 
@@ -131,6 +138,7 @@ void DeviceCalls::plan_with(Planner& planner) {
   PlanEngine engine = engine_of(planner.planning());
   frame_bytes_ = engine.tuning.frame_bytes;
   plans_ = &planner.add(std::move(engine));
+  whole_.push_back(std::make_unique<VendorCalls>(rank_->vendor(), *plans_, *calls_));
   whole_.push_back(std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get()));
 }
 
@@ -178,15 +186,64 @@ Status DeviceCalls::objection_to_network(const Request& request, EngineWish engi
 WholeCalls* DeviceCalls::find_whole(const Request& request, EngineWish engine) const {
   if (is_networked()) return nullptr;
   const auto found = std::find_if(whole_.begin(), whole_.end(), [&](const auto& one) {
-    return one->objection(request, engine).ok();
+    return objection_of(*one, request, engine).ok();
   });
   return found == whole_.end() ? nullptr : found->get();
+}
+
+// Calls that the engine of a wish leaves to others go as if nobody wished for anything.
+Status DeviceCalls::objection_of(WholeCalls& one, const Request& request, EngineWish engine) const {
+  const bool is_meant = std::any_of(whole_.begin(), whole_.end(),
+                                    [&](const auto& other) { return other->is_meant(engine); });
+  return one.objection(request, is_meant && !one.is_meant(engine) ? EngineWish::kAuto : engine);
+}
+
+// The one that runs the request now; null: streams do.
+Result<WholeCalls*> DeviceCalls::choose_whole(const Request& request, bool captured) {
+  const EngineWish asked = plans_->options_of(request.extras).engine;
+  const EngineWish engine = wish_for(asked);
+  for (const auto& one : whole_) {
+    Status why = is_networked() ? Status::unsupported(kApart) : objection_of(*one, request, engine);
+    if (why.ok()) why = one->get_ready(captured);
+    if (why.ok()) return one.get();
+    if (why.code() != Code::kUnsupported) return why;
+    if (!one->is_meant(engine)) continue;
+    if (Status refused = pass_over(*one, why, asked, request); !refused.ok()) return refused;
+  }
+  return nullptr;
+}
+
+// Options that name an engine will have nothing else. Of a communicator's wish the log has each
+// reason once.
+Status DeviceCalls::pass_over(const WholeCalls& one, const Status& why, EngineWish asked,
+                              const Request& request) {
+  if (one.is_meant(asked)) {
+    return Status::unsupported(std::string(name_of(request)) + " on a stream of a device: the " +
+                               "options of the call or communicator ask for the engine " +
+                               std::string(engine_name(asked)) + ", but " +
+                               std::string(why.message()));
+  }
+  if (told_.insert(std::string(why.message())).second) {
+    warn_(std::string(name_of(request)) + " on streams of devices goes " + one.explain(why));
+  }
+  return {};
+}
+
+/// Why the engine that the options of the request name does not run it.
+Status DeviceCalls::objection_to_asked(const Request& request) const {
+  const EngineWish asked = plans_->options_of(request.extras).engine;
+  for (const auto& one : whole_) {
+    if (!one->is_meant(asked)) continue;
+    return is_networked() ? Status::unsupported(kApart) : one->objection(request, asked);
+  }
+  return {};
 }
 
 Status DeviceCalls::objection_to_kind(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
   if (find_whole(request, engine) != nullptr) return {};
+  if (Status strict = objection_to_asked(request); !strict.ok()) return strict;
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
   if (has_private_counts(request)) return pairs_;
   const bool folds = schedule::reduces(request.collective);
@@ -230,12 +287,13 @@ Result<RegisteredCall> DeviceCalls::find_registered(const Request& request, bool
 
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
-  const EngineWish asked = plans_->options_of(request.extras).engine;
-  if (WholeCalls* const whole = find_whole(request, wish_for(asked)); whole != nullptr) {
-    const Result<WholeCall> taken = whole->take(request, in_place);
+  const Result<WholeCalls*> whole = choose_whole(request, where.capture != 0);
+  if (!whole.ok()) return whole.status();
+  if (whole.value() != nullptr) {
+    const Result<WholeCall> taken = whole.value()->take(request, in_place);
     if (!taken.ok()) return taken.status();
     exec::StreamedCall streamed = streamed_call(request, taken.value());
-    streamed.engine = whole->engine();
+    streamed.engine = whole.value()->engine();
     streamed.where = where;
     return streamed;
   }
@@ -328,19 +386,27 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   if (has_private_counts(request)) return explain_shares(request);
   if (crosses) return explain_network(request, in_place);
   if (WholeCalls* const whole = find_whole(request, engine); whole != nullptr) {
-    return "on device memory: " + whole->explain(request, in_place);
+    return "on device memory: " + whole->explain(request, in_place) +
+           objections(request, engine, whole);
   }
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
   const bool scales = is_scaled(request);
-  std::string text = "on device memory: by copy engines, staged, " +
-                     text_of(plan, rank_->count(plan, scales, 0, false)) +
-                     explain_direct(request, in_place) + "; in graphs staged, " +
-                     text_of(rank_->count(plan, scales, 0, true)) + rings();
+  return "on device memory: by copy engines, staged, " +
+         text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
+         "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings() +
+         objections(request, engine, nullptr);
+}
+
+// Of the engines that were asked before `taken`; null: of all.
+std::string DeviceCalls::objections(const Request& request, EngineWish engine,
+                                    const WholeCalls* taken) const {
+  std::string text;
   for (const auto& one : whole_) {
-    const std::string why = one->explain(one->objection(request, engine));
-    if (!why.empty()) text += "; " + why;
+    if (one.get() == taken) break;
+    if (!one->is_of_interest(engine)) continue;
+    text += "; " + one->explain(objection_of(*one, request, engine));
   }
   return text;
 }

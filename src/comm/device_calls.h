@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@ struct DeviceSurroundings {
   WayFinder find_way;
   EngineWish wish = EngineWish::kAuto;  // the communicator's
   Agreement agree;
+  std::function<void(const std::string&)> warn{};  // in the log
   /// Of several hosts: the engine's numbers of ranks, by rank, of which so many are of this host;
   /// else empty.
   std::vector<uint32_t> numbers{};
@@ -144,6 +146,11 @@ class DeviceCalls {
   Status objection_to_kind(const Request& request, EngineWish engine) const;
   /// The engine that runs the request as a whole; null: streams do.
   WholeCalls* find_whole(const Request& request, EngineWish engine) const;
+  Status objection_of(WholeCalls& one, const Request& request, EngineWish engine) const;
+  Result<WholeCalls*> choose_whole(const Request& request, bool captured);
+  Status pass_over(const WholeCalls& one, const Status& why, EngineWish asked,
+                   const Request& request);
+  Status objection_to_asked(const Request& request) const;
   bool is_networked() const { return !numbers_.empty(); }
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
   std::string explain_network(const Request& request, bool in_place);
@@ -152,6 +159,7 @@ class DeviceCalls {
   Result<RegisteredCall> find_registered(const Request& request, bool in_place,
                                          bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);
+  std::string objections(const Request& request, EngineWish engine, const WholeCalls* taken) const;
   Status room_for_pairs() const;
   Status objection_to_transfers(EngineWish engine) const;
   bool all_near(std::span<const exec::Transfer> transfers) const;
@@ -175,6 +183,8 @@ class DeviceCalls {
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
   EngineWish wish_ = EngineWish::kAuto;
+  std::function<void(const std::string&)> warn_;
+  std::set<std::string> told_;  // why an engine that somebody wishes for ran no call
   select::DeviceWay way_ = select::DeviceWay::kDirect;
 };
 

@@ -41,6 +41,31 @@ Status DeviceStreams::check_devices() const {
   return {};
 }
 
+// Equal on all ranks, as above.
+exec::VendorWish DeviceStreams::vendor_wish() const {
+  const Config& config = *options_.env->config;
+  exec::VendorWish wish;
+  wish.file = config.nccl_library;
+  wish.shares_devices = config.nccl_shares_devices;
+  if (options_.engine != EngineWish::kNccl) {
+    wish.refusal = Status::unsupported(
+        "nobody asked for it when the communicator was made (TUTTI_ENGINE=nccl)");
+  } else if (membership_.ranks() == 1) {
+    wish.refusal = Status::unsupported("the communicator has one rank");
+  } else if (is_networked()) {
+    wish.refusal = Status::unsupported("the ranks are not all on one host, by shared memory");
+  }
+  const std::vector<Profile>& profiles = membership_.profiles();
+  for (size_t rank = 0; rank < profiles.size() && wish.refusal.ok(); ++rank) {
+    for (size_t other = 0; other < rank; ++other) {
+      if (profiles[other].process != profiles[rank].process) continue;
+      wish.refusal = Status::unsupported("ranks " + std::to_string(other) + " and " +
+                                         std::to_string(rank) + " share a process");
+    }
+  }
+  return wish;
+}
+
 Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) {
   const std::vector<Profile>& profiles = membership_.profiles();
   if (std::none_of(profiles.begin(), profiles.end(),
@@ -61,6 +86,9 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
                             .find_way = [this](bool are_apart) { return find_way(are_apart); },
                             .wish = options_.engine,
                             .agree = [this](const Status& mine) { return agree(mine); }};
+  around.warn = [this](const std::string& text) {
+    options_.env->log->warning("{}: {}", name_of(membership_.rank()), text);
+  };
   if (is_networked()) around.numbers = numbers_->numbers();
   around.near = numbers_->near();
   Result<std::unique_ptr<DeviceCalls>> opened =
@@ -89,6 +117,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.engines_alone = options_.engine == EngineWish::kCopyEngine;
+  options.vendor = vendor_wish();
   options.exchange = gather_;
   if (is_networked()) {
     options.exchange = [this](const std::string& text) { return rounds_->exchange(text); };

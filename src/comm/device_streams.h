@@ -109,6 +109,7 @@ class DeviceStreams {
 
  private:
   Status check_devices() const;
+  exec::VendorWish vendor_wish() const;
   bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
   Status agree(const Status& mine);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder);

@@ -38,10 +38,13 @@ class KernelCalls final : public WholeCalls {
   KernelCalls& operator=(const KernelCalls&) = delete;
 
   exec::CallEngine engine() const override { return exec::CallEngine::kKernel; }
+  /// That wish is auto's, but for the price.
+  bool is_meant(EngineWish /*wish*/) const override { return false; }
   /// auto compares prices, kernel does not; by others no kernel runs the call.
   Status objection(const Request& request, EngineWish wish) override;
   Result<WholeCall> take(const Request& request, bool in_place) override;
   std::string explain(const Request& request, bool in_place) override;
+  bool is_of_interest(EngineWish /*wish*/) const override { return true; }
   std::string explain(const Status& objection) const override {
     return "by no kernel that waits, since " + std::string(objection.message());
   }

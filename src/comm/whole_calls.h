@@ -28,15 +28,24 @@ class WholeCalls {
   virtual ~WholeCalls() = default;
   /// In exec::StreamedCall.
   virtual exec::CallEngine engine() const = 0;
+  /// Whether the wish names this engine. Calls whose options have such a wish will have nothing
+  /// else; a communicator's wish leaves what the engine objects to to the others, as auto does.
+  virtual bool is_meant(EngineWish wish) const = 0;
   /// OK: it runs the call. `wish`: by which engine calls are to run; an engine that is not named
   /// there, and is none of auto's, objects. Equal on all ranks.
   virtual Status objection(const Request& request, EngineWish wish) = 0;
+  /// Before a call is taken, in the order of calls on all ranks: it may wait for them.
+  /// kUnsupported: others run the call, `captured` or not, for this reason. Another error: the
+  /// communicator has failed.
+  virtual Status get_ready(bool /*captured*/) { return {}; }
   /// Of a request that it does not object to. Valid until the next call of this.
   virtual Result<WholeCall> take(const Request& request, bool in_place) = 0;
   /// The same for people, behind "on device memory: ".
   virtual std::string explain(const Request& request, bool in_place) = 0;
-  /// An objection in a sentence about streams, behind "; "; "": it is not worth a word.
+  /// An objection in a sentence about another engine.
   virtual std::string explain(const Status& objection) const = 0;
+  /// Whether people want to hear of objections where that is the wish.
+  virtual bool is_of_interest(EngineWish wish) const = 0;
 };
 
 }  // namespace tutti::comm

@@ -27,6 +27,7 @@
 #include "src/exec/call_state.h"
 #include "src/exec/device_memory.h"
 #include "src/exec/transfer.h"
+#include "src/exec/vendor_library.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"
 #include "src/transport/transport.h"
@@ -74,9 +75,10 @@ struct DeviceCounts {
 };
 
 /// By one of these a call is put into a stream: by the walk of its plan, or by an engine that runs
-/// it as a whole, which is one kernel that waits for the peers' kernels (DeviceRank::fuses()).
-enum class CallEngine : uint8_t { kWalk, kKernel };
-inline constexpr size_t kCallEngines = 2;
+/// it as a whole: one kernel that waits for the peers' kernels (DeviceRank::fuses()), or a library
+/// of the vendor's (DeviceRank::vendor()).
+enum class CallEngine : uint8_t { kWalk, kKernel, kVendor };
+inline constexpr size_t kCallEngines = 3;
 
 /// How the ring of a DeviceRank is cut, for plans: equal on all ranks.
 struct RingShape {
@@ -94,7 +96,7 @@ struct FusedNeed {
 /// A call for a stream. `plan` need live only as long as the call of enqueue().
 struct StreamedCall {
   StreamPlace where;
-  const plan::Plan* plan = nullptr;
+  const plan::Plan* plan = nullptr;  // null: by an engine that needs none
   Call call;
   DescribedCall described;
   trace::Label label;  // for the flight recorder
@@ -193,6 +195,8 @@ class DeviceRank {
   virtual uint64_t mailbox_bytes() const = 0;
   /// How much the call would put into a stream, or into a graph, as one kernel.
   virtual DeviceCounts count_fused(const plan::Plan& plan) const = 0;
+  /// The vendor's library as an engine of the group, or why it is none. Lives as long as this.
+  virtual VendorLibrary& vendor() = 0;
   /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
   /// on where that is due. Threads: any.
   virtual bool look() = 0;
@@ -220,6 +224,7 @@ struct DeviceRankOptions {
   uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
   // Copies within a device, too, are for copy engines, which are slower at that.
   bool engines_alone = false;
+  VendorWish vendor;
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
   std::function<Cause()> cause;                    // of its failure

@@ -67,6 +67,7 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   made->beside_.emplace(std::move(beside).value());
   if (Status status = made->take_graphs(std::move(pages).value()); !status.ok()) return status;
   if (Status status = made->open_fused(); !status.ok()) return status;
+  if (Status status = made->open_vendor(); !status.ok()) return status;
   if (Status status = Watchdog::get().watch(made->calls_); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
 }
@@ -136,6 +137,7 @@ CudaDeviceRank::~CudaDeviceRank() {
     (void)new std::shared_ptr<FoldKernels>(kernels_);
     calls_.leak();  // with what they read
     captured_->leave(nullptr);
+    if (vendor_ != nullptr) vendor_->leave();
     return;
   }
   sides_.clear();
@@ -143,6 +145,7 @@ CudaDeviceRank::~CudaDeviceRank() {
   fused_.reset();
   kernels_.reset();
   captured_->leave(std::move(ring_));
+  if (vendor_ != nullptr) vendor_->leave();
   end_elsewhere(std::move(captured_));
 }
 

@@ -20,6 +20,7 @@
 #include "src/engines/cuda/device_ring.h"
 #include "src/engines/cuda/fused_calls.h"
 #include "src/engines/cuda/host_staging.h"
+#include "src/engines/cuda/nccl_engine.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/peer_memory.h"
 #include "src/engines/cuda/stream_machine.h"
@@ -68,6 +69,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
                                      const exec::Call& buffers) const override;
   uint64_t mailbox_bytes() const override;
   exec::DeviceCounts count_fused(const plan::Plan& plan) const override;
+  exec::VendorLibrary& vendor() override { return *vendor_; }
   const std::string& rings() const override { return ring_->why_pinned(); }
   exec::RingShape ring_shape() const override;
   uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
@@ -81,6 +83,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   Status take_graphs(CapturedPages pages);
   DeviceAddresses addresses() const;
   Status open_fused();
+  Status open_vendor();
   void use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine);
   Status enqueue_whole(exec::StreamedCall call, streams::DeviceEngine& engine);
   Status finish(plan::Progress progress, exec::StreamedCall& call);
@@ -98,6 +101,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   std::shared_ptr<FoldKernels> kernels_;  // null: it does not; graphs keep them
   Status fuses_;
   std::shared_ptr<const FusedCalls> fused_;  // null: fuses_ says why
+  std::shared_ptr<NcclEngine> vendor_;
   DeviceEngines engines_;
   std::shared_ptr<CapturedCalls> captured_;
   StreamMachine machine_;

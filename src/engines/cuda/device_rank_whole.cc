@@ -28,6 +28,19 @@ Status CudaDeviceRank::open_fused() {
   return {};
 }
 
+Status CudaDeviceRank::open_vendor() {
+  const auto self = static_cast<size_t>(options_.rank);
+  Result<std::shared_ptr<NcclEngine>> opened =
+      NcclEngine::open(cuda_, context_, options_,
+                       {.counter = addresses().counters[0][self],
+                        .finished = ring_->finished(),
+                        .progress = &cursors_.lanes[0].progress});
+  if (!opened.ok()) return opened.status();
+  vendor_ = std::move(opened).value();
+  if (vendor_->refusal().ok()) use(exec::CallEngine::kVendor, vendor_);
+  return {};
+}
+
 void CudaDeviceRank::use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine) {
   captured_->use(which, engine);
   calls_.use(*engine);

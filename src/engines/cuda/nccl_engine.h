@@ -1,0 +1,81 @@
+// NCCL as an engine of a rank: whole calls of the group, put into the rank's streams by the real
+// library, under our calls' order, comparison, watch and errors.
+//
+// Before NCCL's kernel the stream raises the rank's counter, as it does in plans, so that the watch
+// can tell which rank has not come. No stream waits for a counter: NCCL's kernels wait for each
+// other. Where one has to end, abort() of the inner communicator ends them all; one that was
+// aborted is of no use any more, and neither is the communicator that has it.
+//
+// Owns: the inner communicator. Lifetime: graphs keep it (CapturedCalls). Threads: DeviceEngine's.
+// Errors: kUnsupported, equal on all ranks, of refusal() and objection(); else of the communicator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/engines/cuda/nccl_calls.h"
+#include "src/engines/cuda/nccl_communicator.h"
+#include "src/engines/streams/device_engine.h"
+#include "src/exec/vendor_library.h"
+
+namespace tutti::engines::cuda {
+
+/// By which the rank's streams say how far they are.
+struct NcclWords {
+  drivers::cuda::CUdeviceptr counter = 0, finished = 0;
+  uint64_t* progress = nullptr;  // the counter's value when the streams are past all calls
+};
+
+class NcclEngine final : public streams::DeviceEngine, public exec::VendorLibrary {
+ public:
+  /// Collective (exec::Device::open). Begins to make the inner communicator, if refusal() is OK.
+  /// `options` outlive the rank, and `words` what is put for it.
+  static Result<std::shared_ptr<NcclEngine>> open(const drivers::cuda::Cuda& cuda,
+                                                  drivers::cuda::CUcontext context,
+                                                  const exec::DeviceRankOptions& options,
+                                                  NcclWords words);
+
+  Result<std::vector<uint64_t>> put(const exec::StreamedCall& call, uint64_t place) override;
+  Status capture(const exec::StreamedCall& call) override;
+  std::optional<EngineTrouble> look() override;
+  void let_go() override;
+  /// The rank is no more.
+  void leave();
+
+  std::string name() const override;
+  Status refusal() const override { return refusal_; }
+  Status objection(const diagnosis::DescribedCall& call) const override {
+    return object_to_nccl(call, powers_);
+  }
+  bool is_settled() const override { return settled_; }
+  Status settle() override;
+
+ private:
+  NcclEngine(const drivers::cuda::Cuda& cuda, const exec::DeviceRankOptions& options,
+             NcclWords words)
+      : cuda_(cuda),
+        options_(options),
+        rank_(options.rank),
+        ranks_(static_cast<int>(options.arenas.size())),
+        words_(words) {}
+  Status prepare(drivers::cuda::CUcontext context);
+  Status put(const exec::StreamedCall& call);
+  std::optional<size_t> find_unsettled() const;
+  Status find_failed() const;
+
+  const drivers::cuda::Cuda& cuda_;
+  const exec::DeviceRankOptions& options_;
+  const int rank_, ranks_;
+  const NcclWords words_;
+  const drivers::nccl::Nccl* library_ = nullptr;
+  NcclPowers powers_;
+  Status refusal_;
+  std::atomic<bool> settled_{false};
+  std::shared_ptr<NcclCommunicator> inner_;  // null: refused
+};
+
+}  // namespace tutti::engines::cuda

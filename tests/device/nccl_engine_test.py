@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Calls by the engine nccl over the stand-in for NCCL (tests/software_nccl): right, eager and in graphs, also where
+the drop-in is preloaded; refused with each reason once, and then made by other engines; ended with the culprit
+where a rank is late, dies, aborts, or has an error of NCCL's own."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from environment import clean_environment  # noqa: E402
+import subprocess  # noqa: E402
+
+BUILD = os.path.abspath(os.environ.get("TEST_BINARY_DIR", "build"))
+STAND_IN = os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2")
+LACKING = os.path.join(BUILD, "lib", "lacking_nccl", "libnccl.so.2")
+DROP_IN = os.path.join(BUILD, "lib", "nccl", "libnccl.so.2")
+BY_NCCL = "all_reduce on device memory: by NCCL 2.28.9"
+NOT_BY = "on streams of devices goes not by NCCL, since "
+NCCL, KERNEL = "4", "3"
+
+
+class Run:
+    """A program of the tests with the stand-in's log."""
+
+    def __init__(self, program, *arguments, **variables):
+        with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
+            environment = dict(clean_environment(), TUTTI_DEVICE_RING_BYTES="2M", TUTTI_ENGINE="nccl",
+                               TUTTI_NCCL=STAND_IN, SOFTDEV_DEVICES="4", SOFTNCCL_LOG=log.name,
+                               LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"))
+            environment.update(variables)
+            done = subprocess.run([os.path.join(BUILD, "bin", "tests", program), *arguments], text=True,
+                                  env=environment, capture_output=True, timeout=200)
+            self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+            self.log = [line.split(" ", 1)[1] for line in log.read().splitlines()]
+
+    def all(self):
+        return f"{self.out}\n{self.err}\n{self.log[-30:]}"
+
+
+class Right(unittest.TestCase):
+    def right(self, *arguments, **variables):
+        done = Run("nccl_calls", *arguments, **variables)
+        self.assertEqual(done.status, 0, done.all())
+        self.assertNotIn("stray", done.log)
+        return done
+
+    def by_nccl(self, *arguments, **variables):
+        done = self.right(*arguments, **variables)
+        self.assertIn(BY_NCCL, done.out)
+        self.assertIn("kernel done", done.log)
+        self.assertNotIn("kernel given up", done.log)
+        return done
+
+    def test_eager_calls_and_runs_of_graphs(self):
+        for ranks in ("2", "3"):
+            done = self.by_nccl("--ranks", ranks)
+            self.assertIn("all_to_all_v on device memory: by copy engines", done.out)
+
+    def test_calls_of_two_communicators_take_turns(self):
+        self.assertEqual(self.by_nccl("--comms", "2").log.count("init 0 of 3"), 2)
+
+    def test_ranks_that_come_late_and_one_queue(self):
+        self.by_nccl("--rounds", "1", SOFTNCCL_RANK="1", SOFTNCCL_LATE_MS="20", SOFTDEV_SKEW_US="300",
+                     SOFTDEV_CHANNELS="1")
+
+    def test_a_communicator_that_takes_seconds(self):
+        self.by_nccl("--rounds", "1", SOFTNCCL_RANK="1", SOFTNCCL_INIT_MS="1500")
+
+    def test_a_group_that_shrinks_has_a_communicator_of_its_own(self):
+        done = self.by_nccl("--rounds", "1", "--leave", "1")
+        self.assertIn("init 0 of 2", done.log)
+
+    def test_all_types_and_operations(self):
+        for version, most in (("22809", 12), ("22200", 10)):  # 8-bit floats came later
+            done = Run("nccl_types", SOFTNCCL_VERSION=version)
+            self.assertEqual(done.status, 0, done.all())
+            # Of each rank; gathers and scatters are messages.
+            reductions = sum(done.log.count(f"call {kind}") for kind in (0, 1))
+            self.assertEqual(reductions, 3 * most * 6, done.all())
+
+    def test_options_that_name_it(self):
+        done = self.by_nccl("--rounds", "1", "--ask", NCCL)
+        self.assertIn("all_to_all_v on device memory: refused, since the options ask for another engine, but each rank",
+                      done.out)
+
+    def test_ranks_that_share_a_device_where_nccl_was_told_so(self):
+        done = self.right("--ranks", "2", "--rounds", "1", SOFTDEV_DEVICES="1", SOFTNCCL_VERSION="23000",
+                          NCCL_MULTI_RANK_GPU_ENABLE="1")
+        self.assertIn("by NCCL 2.30.0", done.out)
+
+    @unittest.skipUnless(os.path.exists(DROP_IN), "this build has no drop-in")
+    def test_where_the_drop_in_is_preloaded_no_call_of_it_goes_astray(self):
+        self.by_nccl("--rounds", "1", LD_PRELOAD=DROP_IN)
+
+    def test_a_call_that_is_captured_first_goes_by_other_engines(self):
+        done = self.by_nccl("--first", "captured")
+        self.assertEqual(done.err.count("this one is captured before that"), 3, done.err)
+
+
+class Refused(unittest.TestCase):
+    """Whatever the reason, the calls are right, and each rank has it once in the log."""
+
+    def refused(self, why, *arguments, times=3, **variables):
+        done = Run("nccl_calls", "--rounds", "1", *arguments, **variables)
+        self.assertEqual(done.status, 0, done.all())
+        self.assertNotIn("by NCCL 2", done.out)
+        self.assertRegex(done.out, f"all_reduce on device memory: by .*; not by NCCL, since .*{why}")
+        self.assertEqual(done.err.count(NOT_BY), times, done.err)
+        self.assertRegex(done.err, NOT_BY + f".*{why}")
+        self.assertNotIn("kernel done", done.log)
+        return done
+
+    def test_no_library_or_one_that_cannot_be_used(self):
+        self.refused("/nowhere.so", TUTTI_NCCL="/nowhere.so")
+        self.refused("is too old", SOFTNCCL_VERSION="21701")
+        self.refused("has no ncclReduceScatter", TUTTI_NCCL=LACKING)
+
+    def test_ranks_that_share_a_device(self):
+        self.refused("which NCCL 2.28.9 cannot", SOFTDEV_DEVICES="2")
+        self.refused("NCCL_MULTI_RANK_GPU_ENABLE is 1", SOFTDEV_DEVICES="2", SOFTNCCL_VERSION="23000")
+
+    def test_a_communicator_that_one_rank_cannot_make(self):
+        done = self.refused("could not be made", SOFTNCCL_RANK="1", SOFTNCCL_INIT_RESULT="1")
+        self.assertIn("out of memory", done.err)
+
+    def test_a_configuration_that_is_refused(self):
+        self.assertIn("the configuration is refused", self.refused("could not be made|configuration is refused",
+                                                                   SOFTNCCL_CONFIG_RESULT="4").err)
+
+    def test_options_that_ask_for_what_cannot_be_had(self):
+        done = Run("engines", "--ask", NCCL, TUTTI_ENGINE="auto")
+        self.assertEqual(done.status, 0, done.all())
+        self.assertRegex(done.out, "all_reduce: .*ask for the engine nccl, but nobody asked for it when the communicator")
+        self.assertNotIn("no error", done.out)
+        self.assertEqual(done.log, [])
+
+    def test_nobody_loads_it_who_does_not_ask(self):
+        for engine in ("auto", "copy_engine", "kernel", "host"):
+            self.assertEqual(Run("engines", TUTTI_ENGINE=engine).log, [])
+
+
+class Ended(unittest.TestCase):
+    def test_ranks_that_die_abort_or_do_not_come(self):
+        for fault in ("kill", "midway", "abort", "late", "slow"):
+            with self.subTest(fault):
+                done = Run("device_faults", "--fault", fault)
+                self.assertEqual(done.status, 0, done.all())
+                self.assertIn("kernel done", done.log)
+
+    def test_an_error_of_nccls_own_is_everybodys(self):
+        done = Run("nccl_calls", SOFTNCCL_RANK="1", SOFTNCCL_ASYNC_AT="4")
+        self.assertEqual(done.status, 1, done.all())
+        self.assertIn("of NCCL failed", done.all())
+        self.assertIn("aborted", done.log)
+
+    def test_a_kernel_that_stands_still_ends_at_the_deadline(self):
+        done = Run("nccl_calls", SOFTNCCL_RANK="1", SOFTNCCL_STUCK_AT="4", TUTTI_TIMEOUT="1")
+        self.assertEqual(done.status, 1, done.all())
+        self.assertIn("passed its deadline", done.all())
+        self.assertIn("kernel given up", done.log)
+
+
+if __name__ == "__main__":
+    unittest.main()
