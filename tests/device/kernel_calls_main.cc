@@ -8,6 +8,9 @@
 //   --late WAY     the last rank does not come to a call: "eager", or "captured" to a run of a
 //                  graph. The others print what they hear at the deadline
 //
+//   --swapped 1    rank 0 makes an all_reduce and then an all_gather of another communicator, the
+//                  others the other way round. Each prints what it hears at the deadline
+//
 // Exit status: 0 right, 1 not, 2 the command line.
 #include <dlfcn.h>
 
@@ -28,6 +31,7 @@ using testing_support::Member;
 struct Options {
   int ranks = 3, rounds = 3;
   std::string late;
+  int swapped = 0;
 };
 
 using Statistics = decltype(&softdev_statistics);
@@ -66,12 +70,35 @@ class Rank {
     }
   }
 
-  void be_late(const std::string& way) {
-    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
-    options.timeout_ns = 500'000'000;
-    if (!went(member_, tuttiCommSetOptions(seat_.comm(), &options), seat_.comm(), "its options")) {
+  void swap() {
+    tuttiComm_t other = nullptr;
+    if (!went(member_, tuttiCommSplit(seat_.comm(), 0, member_.rank(), &other, nullptr),
+              seat_.comm(), "tuttiCommSplit") ||
+        !set_deadline(seat_.comm()) || !set_deadline(other)) {
       return;
     }
+    calls_.push_back(make(CallSpec::kAllReduce, kCounts[1]));
+    calls_.push_back(make(CallSpec::kAllGather, kCounts[1]));
+    tuttiComm_t const comms[] = {seat_.comm(), other};
+    for (const size_t first : {size_t{0}, size_t{1}}) {
+      const size_t one = member_.rank() == 0 ? first : 1 - first;
+      const CallBuffers at{calls_[one].send.address(), calls_[one].recv.address()};
+      went(member_, put_call(calls_[one].spec, at, comms[one], tuttiStreamCuda(stream_.get())),
+           comms[one], "a call");
+    }
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    for (tuttiComm_t const comm : comms) {
+      tuttiResult_t state = tuttiSuccess;
+      went(member_, tuttiCommGetAsyncError(comm, &state), comm, "asking");
+      std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(comm));
+    }
+    std::fflush(stdout);
+    member_.meet();
+    (void)tuttiCommAbort(other);
+  }
+
+  void be_late(const std::string& way) {
+    if (!set_deadline(seat_.comm())) return;
     calls_.push_back(make(CallSpec::kAllReduce, kCounts[1]));
     const std::unique_ptr<Graph> graph = way == "captured" ? capture(calls_[0]) : nullptr;
     const bool is_last = member_.rank() + 1 == member_.ranks();
@@ -90,6 +117,12 @@ class Rank {
   }
 
  private:
+  bool set_deadline(tuttiComm_t comm) {
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.timeout_ns = 500'000'000;
+    return went(member_, tuttiCommSetOptions(comm, &options), comm, "its options");
+  }
+
   struct Call {
     CallSpec spec;
     drivers::cuda::DeviceMemory send, recv;
@@ -182,6 +215,7 @@ void run_rank(Member& member, const Options& options) {
   {
     Rank rank(member, *seat, client.value());
     if (!options.late.empty()) return rank.be_late(options.late);
+    if (options.swapped != 0) return rank.swap();
     rank.run(options.rounds);
   }
   went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
@@ -196,7 +230,8 @@ int main(int argc, char** argv) {
   if (!read_options(argc, argv,
                     {{"--ranks", into(options.ranks, 2, 16)},
                      {"--rounds", into(options.rounds, 1)},
-                     {"--late", into(options.late)}})) {
+                     {"--late", into(options.late)},
+                     {"--swapped", into(options.swapped, 0, 1)}})) {
     return 2;
   }
   const TeamResult result = run_team(

@@ -47,6 +47,16 @@ class KernelCalls(unittest.TestCase):
             self.assertRegex(said, "rank .*: .*passed its deadline.*rank 2")
 
 
+    def test_two_communicators_in_different_orders(self):
+        """At the deadline both calls are named, by kernels that wait and by streams."""
+        for engine, mailboxes in (("kernel", "8M"), ("auto", "0")):
+            said = run("kernel_calls", "--swapped", "1", SOFTDEV_DEVICES="3", TUTTI_ENGINE=engine,
+                       TUTTI_MAILBOX_BYTES=mailboxes).stdout
+            both = [line for line in said.splitlines() if "passed its deadline" in line
+                    and "all_reduce" in line and "all_gather" in line]
+            self.assertTrue(both, said)
+            self.assertIn("of another communicator waits on the same device, too", both[0])
+
     def test_bits_of_every_type_and_operation(self):
         """Deterministic calls of more than two ranks are none, on the root of a reduce and elsewhere."""
         for ranks, seed in (("4", "1"), ("3", "5"), ("2", "3")):

@@ -34,6 +34,7 @@ struct ReporterOptions {
   std::function<void(const std::string&)> report = {};  // to the log; empty: nobody is told
   uint64_t slow_ns = kNoDeadline;                       // a call is reported after so long
   trace::Recorder* recorder = nullptr;                  // may be null
+  std::string device = {};  // whose streams other communicators use as well; empty: not compared
 };
 
 class CallReporter {

@@ -30,7 +30,8 @@ ReporterOptions reporting(const exec::DeviceRankOptions& options) {
           .name_of = options.name_of,
           .report = options.report,
           .slow_ns = options.slow_ns,
-          .recorder = options.recorder};
+          .recorder = options.recorder,
+          .device = options.devices[static_cast<size_t>(options.rank)]};
 }
 
 uint32_t last_host_call_of(const exec::ArenaView& arena) {

@@ -13,8 +13,13 @@ StreamWatch::StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner
     : words_(words),
       rank_(options.rank),
       name_of_(options.name_of),
+      device_(options.device),
       reporter_(std::move(options)),
       owner_(std::move(owner)) {}
+
+StreamWatch::~StreamWatch() {
+  if (told_ > 0) Watchdog::get().tell_oldest(this, device_, "");
+}
 
 uint64_t StreamWatch::next_place() {
   const MutexLock lock(mutex_);
@@ -98,12 +103,38 @@ std::optional<CallDifference> StreamWatch::find_difference(const diagnosis::Loss
   }
 }
 
+// Looked at for the second time, it may wait for long.
+void StreamWatch::tell_oldest() {
+  const uint64_t oldest = calls_.empty() ? 0 : calls_.front().call.place;
+  const bool stays = std::exchange(seen_, oldest) == oldest;
+  if (device_.empty() || !stays || told_ == oldest) return;
+  told_ = oldest;
+  std::string text;
+  if (oldest > 0) {
+    const uint64_t number = calls_.front().call.number;
+    text = std::string(calls_.front().call.what) +
+           (number > 0 ? " (call " + std::to_string(number) + ")" : "");
+  }
+  Watchdog::get().tell_oldest(this, device_, std::move(text));
+}
+
+// Ranks that put calls of two communicators into streams in different orders wait for each other,
+// and none of the calls is at fault.
+std::string StreamWatch::other_oldest() const {
+  const std::string other =
+      device_.empty() ? std::string() : Watchdog::get().other_oldest(this, device_);
+  if (other.empty()) return other;
+  return "; " + other + " of another communicator waits on the same device, too: ranks that make " +
+         "calls of two communicators in different orders wait for each other";
+}
+
 void StreamWatch::check_deadline() {
   const PendingCall& call = calls_.front();
   if (monotonic_ns() <= call.deadline_ns) return;
   std::optional<int> late = words_.find_late(call);
   if (late) late = words_.find_culprit(*late);
-  owner_->fail(Status::timeout(where() + " passed its deadline: " + words_.reason(call, late)),
+  owner_->fail(Status::timeout(where() + " passed its deadline: " + words_.reason(call, late) +
+                               other_oldest()),
                {late.value_or(rank_), -1});
 }
 
@@ -118,6 +149,7 @@ bool StreamWatch::look() {
     if (!released_ && is_alive()) check_peers();
     finished = take_finished();
     has_calls = !calls_.empty();
+    tell_oldest();
     if (has_calls) {
       const PendingCall& oldest = calls_.front();
       const std::optional<int> late = words_.find_late(oldest);

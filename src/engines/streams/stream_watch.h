@@ -77,6 +77,9 @@ class StreamWords {
 class StreamWatch {
  public:
   StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner owner);
+  ~StreamWatch();
+  StreamWatch(const StreamWatch&) = delete;
+  StreamWatch& operator=(const StreamWatch&) = delete;
 
   /// Of the next call, from 1.
   uint64_t next_place();
@@ -101,17 +104,22 @@ class StreamWatch {
   std::optional<CallDifference> find_difference(const diagnosis::Loss& loss) const
       TUTTI_REQUIRES(mutex_);
   void check_deadline() TUTTI_REQUIRES(mutex_);
+  void tell_oldest() TUTTI_REQUIRES(mutex_);
+  std::string other_oldest() const TUTTI_REQUIRES(mutex_);
   std::vector<PendingCall> take_finished() TUTTI_REQUIRES(mutex_);
 
   StreamWords& words_;
   const int rank_;
   const std::function<std::string(int)> name_of_;
+  const std::string device_;
   Mutex mutex_;
   CallReporter reporter_ TUTTI_GUARDED_BY(mutex_);
   std::optional<WatchOwner> owner_ TUTTI_GUARDED_BY(mutex_);  // none: it is gone
   std::deque<PendingCall> calls_ TUTTI_GUARDED_BY(mutex_);
   uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last call
   bool released_ TUTTI_GUARDED_BY(mutex_) = false;
+  // Places of calls that were the oldest: when it was last looked, and as the watchdog was told.
+  uint64_t seen_ TUTTI_GUARDED_BY(mutex_) = 0, told_ TUTTI_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tutti::engines::streams

@@ -55,6 +55,23 @@ void Watchdog::wake() {
   changed_.notify_all();
 }
 
+void Watchdog::tell_oldest(const void* whose, const std::string& device, std::string call) {
+  const MutexLock lock(mutex_);
+  if (call.empty()) {
+    oldest_.erase(whose);
+  } else {
+    oldest_[whose] = {device, std::move(call)};
+  }
+}
+
+std::string Watchdog::other_oldest(const void* whose, const std::string& device) {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(oldest_.begin(), oldest_.end(), [&](const auto& one) {
+    return one.first != whose && one.second.device == device;
+  });
+  return found == oldest_.end() ? "" : found->second.call;
+}
+
 // Without the lock: who is told that a call is over may make the next one.
 bool Watchdog::look_at_all() {
   bool pending = false;

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -36,12 +38,23 @@ class Watchdog {
   /// A call was put into a stream, or runs again, or one has failed.
   void wake();
 
+  /// A call that streams of `device` have waited in for a while, the oldest of a communicator;
+  /// `whose` names it, and replaces it. Empty: there is none any more.
+  void tell_oldest(const void* whose, const std::string& device, std::string call);
+  /// One of another communicator on that device; empty: there is none.
+  std::string other_oldest(const void* whose, const std::string& device);
+
  private:
   void loop();
   bool look_at_all() TUTTI_REQUIRES(mutex_);
   bool patrols() const TUTTI_REQUIRES(mutex_);
 
+  struct OldestCall {
+    std::string device, call;
+  };
+
   Mutex mutex_;
+  std::map<const void*, OldestCall> oldest_ TUTTI_GUARDED_BY(mutex_);
   std::condition_variable changed_;
   std::vector<Watched*> watched_ TUTTI_GUARDED_BY(mutex_);
   Watched* looked_at_ TUTTI_GUARDED_BY(mutex_) = nullptr;
