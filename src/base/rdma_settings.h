@@ -21,6 +21,8 @@ struct RdmaSettings {
   uint32_t segment_bytes = 0;
   uint64_t outstanding_bytes = 0;
   uint32_t rails = 1;  // ports that carry a rank's messages together
+  /// Large messages go so that networks may take any way for each packet.
+  bool adaptive_routing = false;
 };
 
 inline constexpr uint32_t kMostRdmaTimeout = 31;

@@ -75,6 +75,12 @@ bool take_rdma_rails(std::string_view value, Config& config) {
   return take_number(value, 1, kMostRdmaRails, config.rdma.rails);
 }
 
+bool take_rdma_adaptive_routing(std::string_view value, Config& config) {
+  const auto parsed = parse_switch(value);
+  if (parsed) config.rdma.adaptive_routing = *parsed;
+  return parsed.has_value();
+}
+
 std::string show_given(const std::string& text) { return text.empty() ? "(unset)" : text; }
 
 std::string show_or_auto(uint32_t number) {
@@ -129,6 +135,13 @@ constexpr Setting kRdmaSettings[] = {
      "So many ports of RDMA cards carry a rank's messages together, if there are as many near to "
      "it",
      take_rdma_rails, [](const Config& c) { return std::to_string(c.rdma.rails); }},
+    {"TUTTI_RDMA_ADAPTIVE_ROUTING", "NCCL_IB_ADAPTIVE_ROUTING", "",
+     "1/0, true/false, yes/no, on/off",
+     "Large messages go as plain writes, whose packets InfiniBand switches may send by any way, "
+     "and "
+     "a note behind them",
+     take_rdma_adaptive_routing,
+     [](const Config& c) { return std::string(c.rdma.adaptive_routing ? "1" : "0"); }},
 };
 
 }  // namespace

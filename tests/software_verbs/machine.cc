@@ -84,18 +84,31 @@ void Machine::stop(SoftPair& pair) {
   }
 }
 
+void Machine::land(SoftPair& pair) {
+  for (const SoftSend& send : std::exchange(pair.late, {})) {
+    std::byte* const target = memory_of(pair.pd, send.key, send.address, send.bytes.size());
+    if (target != nullptr) std::memcpy(target, send.bytes.data(), send.bytes.size());
+  }
+}
+
 // kDone, or the status of a failure.
 int Machine::attempt(int card, SoftPair& peer, const SoftSend& send) {
   if (send.operation == api::kOpRead) return read(peer, send);
   if (is_write(send.operation)) {
     std::byte* const target = memory_of(peer.pd, send.key, send.address, send.bytes.size());
     if (target == nullptr && !send.bytes.empty()) return kRemoteAccessError;
-    if (!send.bytes.empty()) std::memcpy(target, send.bytes.data(), send.bytes.size());
+    if (late_writes && send.operation == api::kOpWrite) {
+      peer.late.push_back(send);
+    } else if (!send.bytes.empty()) {
+      std::memcpy(target, send.bytes.data(), send.bytes.size());
+    }
     ++counts.writes;
+    if (takes_receive(send.operation)) counts.immediate_bytes += send.bytes.size();
     counts.written_bytes += send.bytes.size();
     counts.written_by[card] += send.bytes.size();
   }
   if (!takes_receive(send.operation)) return api::kDone;
+  land(peer);
   const SoftReceive receive = peer.receives.front();
   peer.receives.pop_front();
   api::ibv_wc here{};

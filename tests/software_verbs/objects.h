@@ -55,6 +55,7 @@ struct SoftPair : api::ibv_qp {
   api::ibv_qp_cap room{};
   std::deque<SoftSend> sends;
   std::deque<SoftReceive> receives;
+  std::deque<SoftSend> late;  // writes that are here, and not in memory
 };
 
 struct Machine {
@@ -69,12 +70,15 @@ struct Machine {
   int registration_error = 0;
   int opening_error = 0;
   bool broken_queues = false;
+  bool late_writes = false;
 
   SoftPair* pair(uint32_t number);
   /// The memory, if the key allows it in this domain.
   std::byte* memory_of(const api::ibv_pd* domain, uint32_t key, uint64_t address, uint64_t bytes);
   void complete(SoftPair& pair, api::ibv_wc done, bool is_receive);
   void stop(SoftPair& pair);
+  /// All that this pair has been brought is in memory.
+  void land(SoftPair& pair);
   /// Sends what can be sent on this pair.
   void pump(SoftPair& pair);
   /// And on those whose other end it is.

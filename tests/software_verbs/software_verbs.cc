@@ -217,6 +217,7 @@ int destroy_qp(api::ibv_qp* pair) {
     auto& found = static_cast<SoftQueue*>(queue)->found;
     std::erase_if(found, [&](const api::ibv_wc& one) { return one.qp_num == soft->qp_num; });
   }
+  machine().land(*soft);
   machine().pairs.erase(soft->qp_num);
   machine().pump_into(*soft);
   --machine().counts.objects;
@@ -386,6 +387,11 @@ void plant_registration_error(int error) {
 void plant_opening_error(int error) {
   const Lock lock(machine().mutex);
   machine().opening_error = error;
+}
+
+void plant_late_writes(bool late) {
+  const Lock lock(machine().mutex);
+  machine().late_writes = late;
 }
 
 void plant_broken_queues(bool broken) {

@@ -37,6 +37,7 @@ Result<std::unique_ptr<transport::Transport>> make_with_four(const transport::Me
 struct CardCounts {
   uint64_t sends = 0;
   uint64_t writes = 0;
+  uint64_t immediate_bytes = 0;  // of writes with an immediate value
   uint64_t written_bytes = 0;
   uint64_t written_by[kMostCards] = {};  // of them, by the sender's card
   uint64_t reads = 0;
@@ -61,6 +62,9 @@ struct PlantedFailure {
 void plant(const PlantedFailure& failure);
 /// The port of this card reaches nobody any more, until it is undone.
 void cut(int card, bool is_cut);
+/// Bytes of a plain write lie in memory no sooner than a later send on its pair, as cards may have
+/// it.
+void plant_late_writes(bool late);
 /// This card, or every one (-1), tells this of itself.
 void tell(int event_type, int port, int card = -1);
 /// The next registrations fail with this errno; 0: none does.

@@ -35,12 +35,13 @@ QueuePair::PairRoom DataFlows::room(const FlowShape& shape) {
 }
 
 DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
-                     std::shared_ptr<RegisteredRanges> ranges, const FlowShape& shape)
+                     std::shared_ptr<RegisteredRanges> ranges, const FlowShape& shape, bool adapts)
     : lanes_(lanes),
       domains_(std::move(domains)),
       ranges_(std::move(ranges)),
       shape_(shape),
       write_limit_(limit_for(shape)),
+      adapts_(adapts),
       flows_(lanes.size()),
       sent_(lanes.size() * shape.depth) {
   for (uint32_t i = 0; i < sent_.size(); ++i) free_sent_.push_back(i);
@@ -48,9 +49,9 @@ DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
 
 std::unique_ptr<DataFlows> DataFlows::create(std::span<PairLane> lanes, Domains domains,
                                              std::shared_ptr<RegisteredRanges> ranges,
-                                             const FlowShape& shape) {
+                                             const FlowShape& shape, bool adapts) {
   std::unique_ptr<DataFlows> made(
-      new DataFlows(lanes, std::move(domains), std::move(ranges), shape));
+      new DataFlows(lanes, std::move(domains), std::move(ranges), shape, adapts));
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     made->flows_[lane].credit = shape.depth;
     for (uint32_t i = 0; i < shape.depth + kReserve; ++i) made->post_receive(lane);
@@ -64,7 +65,12 @@ bool DataFlows::write(const CarriedWrite& carried) {
   const size_t most_waiting = 2 * sent_.size();
   if (stopped_ || waiting_.size() >= most_waiting) return false;
   uint64_t remote = carried.write.place.address;
-  OpenWrite open{carried.write.name, carried.write.is_read, carried.write.place.key, 0, 0};
+  OpenWrite open;
+  open.name = carried.write.name;
+  open.is_read = carried.write.is_read;
+  open.is_plain = !open.is_read && (adapts_ || carried.write.is_put);
+  open.remote = remote;
+  open.key = carried.write.place.key;
   const size_t most = shape_.segment_bytes;
   for (const iovec& piece : carried.source) {
     auto* const local = static_cast<std::byte*>(piece.iov_base);
@@ -72,22 +78,24 @@ bool DataFlows::write(const CarriedWrite& carried) {
       const auto bytes = static_cast<uint32_t>(std::min(most, piece.iov_len - at));
       waiting_.push_back({local + at, bytes, remote, carried.write.number});
       remote += bytes;
-      ++open.segments;
+      ++open.left;
     }
   }
-  open.left = open.segments;
+  open.waiting = open.left;
+  if (!open.is_plain) open.segments = open.left;
   open_[carried.write.number] = open;
   return true;
 }
 
-bool DataFlows::has_room(size_t lane) const {
+bool DataFlows::has_room(size_t lane, bool takes_receive) const {
   const DataFlow& flow = flows_[lane];
-  return lanes_[lane].is_up() && flow.credit > 0 && flow.segments < shape_.depth;
+  if (!lanes_[lane].is_up() || (takes_receive && flow.credit == 0)) return false;
+  return flow.segments < shape_.depth;
 }
 
 // A port that has told that it is down may come back, so its lanes stay, and get nothing while
 // others are up.
-size_t DataFlows::best_lane() const {
+size_t DataFlows::best_lane(bool takes_receive) const {
   size_t best = lanes_.size();
   const auto cost = [&](size_t lane) {
     return std::pair(lanes_[lane].adapter().is_port_down(), flows_[lane].bytes);
@@ -96,7 +104,8 @@ size_t DataFlows::best_lane() const {
     return lane.is_up() && !lane.adapter().is_port_down();
   });
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!has_room(lane) || (any_well && lanes_[lane].adapter().is_port_down())) continue;
+    if (!has_room(lane, takes_receive)) continue;
+    if (any_well && lanes_[lane].adapter().is_port_down()) continue;
     if (best == lanes_.size() || cost(lane) < cost(best)) best = lane;
   }
   return best;
@@ -104,14 +113,30 @@ size_t DataFlows::best_lane() const {
 
 Status DataFlows::pump() {
   while (!stopped_ && !waiting_.empty() && !free_sent_.empty()) {
-    const size_t lane = best_lane();
-    if (lane == lanes_.size()) return {};
+    OpenWrite& open = open_.at(waiting_.front().number);
+    const size_t lane = best_lane(!open.is_read && !open.is_plain);
+    if (lane == lanes_.size()) break;
     bool posted = false;
     if (Status status = post(lane, waiting_.front(), posted); !status.ok()) return status;
-    if (!posted) return {};
+    if (!posted) break;
+    const uint32_t number = waiting_.front().number;
     waiting_.pop_front();
+    open.lanes |= uint64_t{1} << lane;
+    if (--open.waiting == 0 && open.is_plain) queue_notes(number, open);
   }
+  post_notes();
   return {};
+}
+
+uint32_t DataFlows::begin_work(size_t lane, const SentSegment& sent, bool takes_receive) {
+  const uint32_t index = free_sent_.back();
+  free_sent_.pop_back();
+  sent_[index] = sent;
+  DataFlow& flow = flows_[lane];
+  if (takes_receive) --flow.credit;
+  ++flow.segments;
+  flow.bytes += sent.segment.bytes;
+  return index;
 }
 
 Status DataFlows::post(size_t lane, const WriteSegment& segment, bool& posted) {
@@ -122,24 +147,66 @@ Status DataFlows::post(size_t lane, const WriteSegment& segment, bool& posted) {
   const Result<bool> found = find_local(segment, open.is_read, path.here, piece, copy);
   if (!found.ok()) return found.status();
   if (!found.value()) return {};
-  const uint32_t index = free_sent_.back();
-  free_sent_.pop_back();
-  sent_[index] = {segment, copy};
+  const bool takes_receive = !open.is_read && !open.is_plain;
+  const uint32_t index = begin_work(lane, {segment, copy, {}}, takes_receive);
   if (copy != kNoCopy) free_copies_.pop_back();
-  DataFlow& flow = flows_[lane];
-  if (!open.is_read) --flow.credit;
-  ++flow.segments;
-  flow.bytes += segment.bytes;
   api::ibv_send_wr work{};
   work.sg_list = &piece;
   work.num_sge = 1;
-  work.opcode = open.is_read ? api::kOpRead : api::kOpWriteWithImmediate;
+  work.opcode = open.is_read    ? api::kOpRead
+                : takes_receive ? api::kOpWriteWithImmediate
+                                : api::kOpWrite;
   work.imm_data = htonl(segment.number & kNumberMask);
   work.rdma.remote_addr = segment.remote;
   work.rdma.rkey = read_key(open.key, path.there);
-  lanes_[lane].send(work, {index, !open.is_read});
+  lanes_[lane].send(work, {index, takes_receive, !open.is_read});
   posted = true;
   return {};
+}
+
+// ---- notes --------------------------------------------------------------------------------------
+
+// Only a later send on the same pair proves that what the pair brought is there, whatever way it
+// took and however its packets came.
+void DataFlows::queue_notes(uint32_t number, OpenWrite& open) {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if ((open.lanes >> lane & 1) == 0) continue;
+    ++open.segments;
+    if (lanes_[lane].is_settled()) {
+      note_again({number, open.remote, open.key});
+    } else {
+      flows_[lane].notes.push_back({number, open.remote, open.key});
+    }
+  }
+  open.lanes = 0;
+}
+
+void DataFlows::post_notes() {
+  for (size_t lane = 0; lane < lanes_.size() && !stopped_; ++lane) {
+    const DataFlow& flow = flows_[lane];
+    while (!flow.notes.empty() && has_room(lane, true) && !free_sent_.empty()) post_note(lane);
+  }
+}
+
+void DataFlows::post_note(size_t lane) {
+  const WriteNote note = flows_[lane].notes.front();
+  flows_[lane].notes.pop_front();
+  api::ibv_send_wr work{};
+  work.opcode = api::kOpWriteWithImmediate;
+  work.imm_data = htonl(note.number & kNumberMask);
+  work.rdma.remote_addr = note.remote;
+  work.rdma.rkey = read_key(note.key, lanes_[lane].path().there);
+  const uint32_t index = begin_work(lane, {{}, kNoCopy, note}, true);
+  lanes_[lane].send(work, {index, true, true});
+}
+
+// All that the lane brought has been acknowledged, and the peer has closed its end.
+void DataFlows::note_again(const WriteNote& note) {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (!lanes_[lane].is_up()) continue;
+    flows_[lane].notes.push_back(note);
+    return;
+  }
 }
 
 // False: it goes through a copy, and there is no room now.
@@ -201,7 +268,7 @@ void DataFlows::finished(size_t lane, const LaneWork& work, PipeEvents& events) 
   if (work.name == kGrant || stopped_) return;
   const SentSegment done = take_back(lane, work.name);
   const auto open = open_.find(done.segment.number);
-  if (open == open_.end()) return;
+  if (done.note || open == open_.end()) return;
   if (open->second.is_read && done.copy != kNoCopy) {
     std::memcpy(done.segment.local, copy_at(done.copy), done.segment.bytes);
   }
@@ -230,15 +297,36 @@ void DataFlows::settle(size_t lane, const LaneRest& rest, PipeEvents& events) {
   if (stopped_) return;
   for (const LaneWork& work : rest.arrived) finished(lane, work, events);
   std::vector<WriteSegment> again;
+  std::deque<WriteNote> notes;
   for (const LaneWork& work : rest.lost) {
-    if (work.name != kGrant) again.push_back(take_back(lane, work.name).segment);
+    if (work.name == kGrant) continue;
+    const SentSegment lost = take_back(lane, work.name);
+    if (lost.note) {
+      notes.push_back(*lost.note);
+    } else {
+      again.push_back(lost.segment);
+      ++open_.at(lost.segment.number).waiting;
+    }
   }
   waiting_.insert(waiting_.begin(), again.begin(), again.end());
+  auto& unsent = flows_[lane].notes;
+  notes.insert(notes.end(), unsent.begin(), unsent.end());
+  unsent.clear();
+  for (const WriteNote& note : notes) {
+    // Where some of the write is sent again, a note behind that is in its place.
+    const auto open = open_.find(note.number);
+    if (open != open_.end() && open->second.waiting > 0) {
+      --open->second.segments;
+    } else {
+      note_again(note);
+    }
+  }
 }
 
 void DataFlows::stop() {
   stopped_ = true;
   waiting_.clear();
+  for (DataFlow& flow : flows_) flow.notes.clear();
 }
 
 }  // namespace tutti::transports::verbs

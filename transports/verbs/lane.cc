@@ -90,13 +90,20 @@ Result<LaneRest> PairLane::settle(uint64_t peer_taken) {
     return Status::remote_error("its card has lost what it had acknowledged");
   }
   uint64_t more = peer_taken - arrived_;
-  LaneRest rest;
-  for (const LaneWork& work : std::exchange(journal_, {})) {
-    const bool has_arrived = work.is_counted && more > 0;
-    if (has_arrived) --more;
-    (has_arrived ? rest.arrived : rest.lost).push_back(work);
+  size_t behind_last = 0;  // of those that have arrived
+  for (size_t i = 0; i < journal_.size() && more > 0; ++i) {
+    if (!journal_[i].is_counted) continue;
+    --more;
+    behind_last = i + 1;
   }
   if (more > 0) return Status::remote_error("it counts what was never sent to it");
+  LaneRest rest;
+  for (size_t i = 0; i < journal_.size(); ++i) {
+    const LaneWork& work = journal_[i];
+    const bool has_arrived = i < behind_last && (work.is_counted || work.is_write);
+    (has_arrived ? rest.arrived : rest.lost).push_back(work);
+  }
+  journal_.clear();
   return rest;
 }
 

@@ -36,6 +36,7 @@ struct Rail {
 struct LaneWork {
   uint32_t name = 0;        // its owner's
   bool is_counted = false;  // it takes a receive of the peer, who counts those
+  bool is_write = false;    // it has arrived if a later counted one has
 };
 
 /// All that a failed lane had not finished.

@@ -98,7 +98,8 @@ Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
   auto control = ControlLanes::create(std::span(lanes_).first(controls_), ground_.domains);
   if (!control.ok()) return control.status();
   control_ = std::move(control).value();
-  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, shape);
+  const bool adapts = ground_.domains.front()->adapter().settings().adaptive_routing;
+  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, shape, adapts);
   return {};
 }
 

@@ -59,6 +59,7 @@ class VerbsPipe final : public transport::stream::MessagePipe {
   bool write(const transport::stream::CarriedWrite& write) override;
   bool reads_memory() const override { return true; }
   uint64_t write_limit() const override { return data_->write_limit(); }
+  uint64_t one_sided_limit() const override { return DataFlows::one_sided_limit(); }
   transport::stream::PlacedMemory* memory() override { return &placed_; }
   Status poll(transport::stream::PipeEvents& events) override;
   void end() override;

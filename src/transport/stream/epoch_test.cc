@@ -128,7 +128,7 @@ class PlacedWire final : public Wire {
     return true;
   }
   bool write(int rank) {
-    const auto write = ends_[rank]->next_write(kMaxFrameBytes);
+    const auto write = ends_[rank]->next_write({kMaxFrameBytes, kMaxFrameBytes});
     if (write) under_way_[rank].push_back(*write);
     return write.has_value();
   }

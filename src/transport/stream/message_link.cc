@@ -126,7 +126,9 @@ bool MessageLink::send_some() {
     moved = true;
   }
   while (pipe_->memory() != nullptr && !ended_) {
-    if (!held_write_) held_write_ = exchange_.next_write(pipe_->write_limit());
+    if (!held_write_) {
+      held_write_ = exchange_.next_write({pipe_->write_limit(), pipe_->one_sided_limit()});
+    }
     if (!held_write_ || !pipe_->write(*held_write_)) break;
     held_write_.reset();
     moved = true;

@@ -54,6 +54,8 @@ class MessagePipe {
   virtual bool reads_memory() const { return false; }
   /// The most bytes that such a write has, up to kMaxPlacedBytes.
   virtual uint64_t write_limit() const { return kMaxFrameBytes; }
+  /// The same of a put or a get. The peer is told of each, and may be doing something else.
+  virtual uint64_t one_sided_limit() const { return write_limit(); }
   /// This rank's memory, for such a pipe of the peer's.
   virtual PlacedMemory* memory() { return nullptr; }
   /// Reports what has happened. An error: the pipe is broken, in words that follow "because".

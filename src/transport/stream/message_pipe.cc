@@ -81,9 +81,9 @@ bool MessageExchange::reads_output(transport::EpochId epoch) const {
   });
 }
 
-std::optional<CarriedWrite> MessageExchange::next_write(uint64_t limit) {
+std::optional<CarriedWrite> MessageExchange::next_write(const Outbound::WriteLimits& limits) {
   std::array<iovec, kMaxPieces> pieces;
-  const auto write = outbound().next_write(pieces, limit);
+  const auto write = outbound().next_write(pieces, limits);
   if (!write) return std::nullopt;
   const auto& kept = sources_.insert_or_assign(write->name, pieces).first->second;
   return CarriedWrite{*write, {kept.data(), write->pieces}};

@@ -64,8 +64,8 @@ class MessageExchange final : public FrameExchange {
   /// A frame has come, in any order.
   void take(std::span<const std::byte> header, std::span<const std::byte> payload);
 
-  /// The next write, of at most `limit` bytes.
-  std::optional<CarriedWrite> next_write(uint64_t limit);
+  /// The next write.
+  std::optional<CarriedWrite> next_write(const Outbound::WriteLimits& limits);
   /// Its bytes are in place, or arrive there in so many segments that the other end counts. In any
   /// order.
   void written(uint64_t name, uint32_t segments = 0);

@@ -150,7 +150,7 @@ class Pair {
 
   bool write(int rank) {
     if (!placed_) return false;
-    const auto write = end(rank).next_write(kMaxFrameBytes);
+    const auto write = end(rank).next_write({kMaxFrameBytes, kMaxFrameBytes});
     if (!write) return false;
     EXPECT_EQ(write->write.place.key.bytes, 4);
     ++writes_;
@@ -269,7 +269,7 @@ TEST(StreamMessages, APlacedFrameThatComesBeforeItsBytesShows) {
     pair.load(1);
     pair.deliver(1);
     pair.load(0);
-    if (const auto write = pair.end(0).next_write(kMaxFrameBytes))
+    if (const auto write = pair.end(0).next_write({kMaxFrameBytes, kMaxFrameBytes}))
       pair.end(0).written(write->write.name);
     pair.deliver(0);
     early = early || (pair.is_received(1, received) && source != target);
@@ -322,7 +322,7 @@ TEST(StreamMessages, ARegionIsTheCallersWhenWithdrawSaysSo) {
   pair.run();
   const auto source = pattern(memory.size(), 1);
   pair.end(0).put(kRegion, 0, {source.data(), source.size()}, transport::OneSided::kNoSignal);
-  const auto write = pair.end(0).next_write(kMaxFrameBytes);
+  const auto write = pair.end(0).next_write({kMaxFrameBytes, kMaxFrameBytes});
   ASSERT_TRUE(write);
   EXPECT_FALSE(pair.end(1).withdraw(kRegion));
   while (pair.load(1) || pair.deliver(1)) {

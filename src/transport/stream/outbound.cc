@@ -314,15 +314,18 @@ bool Outbound::may_place_front() {
   return !writes_.has_any(read ? PlacedWrites::Line(&one_sided_) : reads_line());
 }
 
-std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t limit) {
-  if (closed_ || writes_.full()) return std::nullopt;
+// The peer keeps what arrives of writes until it is told of them, so few may be ahead of the
+// frames.
+std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, const WriteLimits& limits) {
+  if (closed_ || writes_.full() || control_.size() >= PlacedWrites::kMost) return std::nullopt;
   for (List* list : {&aimed_[kHigh], &aimed_[kNormal]}) {
     if (list->head == nullptr) continue;
     Channel* channel = take(*list, &Channel::next_ready);
     channel->in_ready = false;
-    return write_of(*channel, room, limit);
+    return write_of(*channel, room, limits.message);
   }
-  return may_place_front() ? std::optional(write_of_put(room, limit)) : std::nullopt;
+  if (!may_place_front()) return std::nullopt;
+  return write_of_put(room, limits.one_sided);
 }
 
 PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t limit) {
@@ -352,6 +355,7 @@ PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
   PlacedWrite write = writes_.begin(message->is_read ? reads_line() : &one_sided_,
                                     one_sided_header(*message, length), message);
   write.is_read = message->is_read;
+  write.is_put = !message->is_read;
   write.pieces = pieces;
   write.place = place;
   message->advance(length);

@@ -97,8 +97,13 @@ class Outbound {
   /// A channel of high priority has a frame to send: next() gives it soon.
   bool is_urgent() const { return ready_[kHigh].head != nullptr || credit_[kHigh].head != nullptr; }
 
-  /// A write of at most `limit` bytes that may begin now, its source in `room`.
-  std::optional<PlacedWrite> next_write(std::span<iovec> room, uint64_t limit);
+  /// The most bytes of a write, and of one that is a put or a get.
+  struct WriteLimits {
+    uint64_t message = 0;
+    uint64_t one_sided = 0;
+  };
+  /// A write that may begin now, its source in `room`.
+  std::optional<PlacedWrite> next_write(std::span<iovec> room, const WriteLimits& limits);
   /// The bytes of that write are where they belong, or are counted there by the receiver, which
   /// must have seen `segments` of it.
   /// False: there is no such write.

@@ -25,6 +25,7 @@ struct PlacedWrite {
   uint32_t number = 0;  // the same on both ends: the receiver counts its segments by it
   transport::ChannelId channel;
   bool is_read = false;  // from there into the pieces
+  bool is_put = false;   // into a region, whose owner may be doing something else
   size_t pieces = 0;     // of this rank's memory
   uint64_t bytes = 0;
   KeyedPlace place;  // in the peer's memory
