@@ -156,6 +156,17 @@ Membership::~Membership() {
   for (const auto& link : links_) {
     if (link != nullptr) (void)link->linger();
   }
+  tell_what_moved();
+}
+
+void Membership::tell_what_moved() const {
+  for (const auto& transport : transports_) {
+    const auto moved = transport->moved();
+    if (!moved) continue;
+    options_.env->log->info(
+        "rank {} of id {:016x} by {}: cards moved {} bytes, and the processor copied {}", rank(),
+        self_.communicator, transport->name(), moved->by_hardware, moved->by_processor);
+  }
 }
 
 void Membership::stop_serving() {

@@ -132,6 +132,7 @@ class Membership {
   Status read_place(int rank, std::string_view text);
   Status open_transports();
   void find_near_cards();
+  void tell_what_moved() const;
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
   Status agree_on_model();

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -297,6 +298,14 @@ class Transport {
     (void)memory;
     return std::shared_ptr<const void>();
   }
+
+  /// Of the payloads that this rank has sent, put or got since the transport was made.
+  struct MovedBytes {
+    uint64_t by_hardware = 0;   // all that it wrote or read, from and to memory here
+    uint64_t by_processor = 0;  // copied by this process between that and the caller's memory
+  };
+  /// Nothing: no hardware moves bytes by itself.
+  virtual std::optional<MovedBytes> moved() const { return std::nullopt; }
 
   /// Where links connect at their first use, somebody must let peers in and call them: serve(),
   /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must,

@@ -87,6 +87,36 @@ TEST_F(PlacedMessages, AreWrittenByTheCardsAndByNobodyElse) {
   EXPECT_EQ(counts().waits, 0u);
 }
 
+// As slots of pinned memory are by which calls of devices send and receive.
+TEST_F(PlacedMessages, OfRegisteredMemoryAreCopiedByNoProcessor) {
+  constexpr size_t kSlot = 256 << 10;
+  std::vector<std::byte> source = pattern(kSlot, 9), target(kSlot), other = pattern(kSlot, 10);
+  announce(0, source);
+  announce(1, target);
+  const auto by_processor = [&] { return crew_->rank(0).transport->moved()->by_processor; };
+  transport::Stream& sender = *crew_->link(0, 1).stream();
+  transport::Stream& receiver = *crew_->link(1, 0).stream();
+  uint64_t copied = 0;
+  for (const auto* from : {&source, &other}) {
+    for (int round = 1; round <= 5; ++round) {
+      const Buffer to{target.data(), kSlot};
+      const ConstBuffer piece{from->data(), kSlot};
+      const auto received = receiver.receive(kChannel, 3, {&to, 1});
+      // The receive is known before the send: what is unasked goes as frames, by copies.
+      for (int i = 0; i < 20; ++i) receiver.progress(), sender.progress();
+      sender.send(kChannel, 3, {&piece, 1});
+      ASSERT_TRUE(drive(crew_->link(1, 0), [&] {
+        sender.progress();
+        return receiver.received(received);
+      }));
+      EXPECT_EQ(*from, target);
+      copied += from == &other ? kSlot : 0;
+      EXPECT_EQ(by_processor(), copied);
+    }
+  }
+  EXPECT_EQ(crew_->rank(0).transport->moved()->by_hardware, 10 * kSlot);
+}
+
 TEST_F(PlacedMessages, OfASourceThatIsNotRegisteredAreCopiedOnce) {
   const std::vector<std::byte> source = pattern(kBytes, 2);
   std::vector<std::byte> target(kBytes);

@@ -30,16 +30,23 @@ constexpr uint32_t kInlineBytes = 128;  // a header and some control payload
 
 QueuePair::PairRoom ControlLanes::room() { return {kSends, kReceives, kInlineBytes}; }
 
-ControlLanes::ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages)
-    : lanes_(lanes), pages_(std::move(pages)), sent_(kSends), receives_on_(kReceives) {
+ControlLanes::ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages,
+                           std::shared_ptr<MovedCounts> moved)
+    : lanes_(lanes),
+      pages_(std::move(pages)),
+      moved_(std::move(moved)),
+      sent_(kSends),
+      receives_on_(kReceives) {
   for (uint32_t name = kSends; name-- > 0;) free_[class_of(name)].push_back(name);
 }
 
 Result<std::unique_ptr<ControlLanes>> ControlLanes::create(std::span<PairLane> lanes,
-                                                           const Domains& domains) {
+                                                           const Domains& domains,
+                                                           std::shared_ptr<MovedCounts> moved) {
   auto pages = CardPages::create(domains, (kSends + kReceives) * kSlotBytes);
   if (!pages.ok()) return pages.status();
-  std::unique_ptr<ControlLanes> made(new ControlLanes(lanes, std::move(pages).value()));
+  std::unique_ptr<ControlLanes> made(
+      new ControlLanes(lanes, std::move(pages).value(), std::move(moved)));
   for (uint32_t slot = 0; slot < kReceives; ++slot) made->post_receive(slot);
   return made;
 }
@@ -72,6 +79,10 @@ bool ControlLanes::send(const CarriedFrame& frame) {
   for (const iovec& piece : frame.payload) {
     std::memcpy(end, piece.iov_base, piece.iov_len);
     end += piece.iov_len;
+  }
+  if (frame.is_data) {
+    const auto bytes = static_cast<uint64_t>(end - start) - frame.header.size();
+    moved_->by_processor.fetch_add(bytes, std::memory_order_relaxed);
   }
   sent_[name] = {static_cast<uint32_t>(end - start), std::exchange(owed_, 0)};
   --credit_;

@@ -36,7 +36,8 @@ class ControlLanes {
   static QueuePair::PairRoom room();
 
   static Result<std::unique_ptr<ControlLanes>> create(std::span<PairLane> lanes,
-                                                      const Domains& domains);
+                                                      const Domains& domains,
+                                                      std::shared_ptr<MovedCounts> moved);
 
   /// The peer is there: it has a receive for every slot.
   void begin() { credit_ = kSlots; }
@@ -64,7 +65,8 @@ class ControlLanes {
     uint32_t immediate = 0;
   };
 
-  ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages);
+  ControlLanes(std::span<PairLane> lanes, std::unique_ptr<CardPages> pages,
+               std::shared_ptr<MovedCounts> moved);
   static size_t class_of(uint32_t name) { return name < kSlots ? 0 : 1; }
   std::byte* at(size_t slot) const { return pages_->data() + slot * kSlotBytes; }
   api::ibv_sge piece(const PairLane& lane, size_t slot, size_t bytes) const;
@@ -76,6 +78,7 @@ class ControlLanes {
 
   const std::span<PairLane> lanes_;
   const std::unique_ptr<CardPages> pages_;
+  const std::shared_ptr<MovedCounts> moved_;
   std::vector<SentSlot> sent_;                 // by name
   std::array<std::vector<uint32_t>, 2> free_;  // names of frames, and of words without one
   std::deque<uint32_t> again_;                 // names of what is sent again, in order

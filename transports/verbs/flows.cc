@@ -35,10 +35,12 @@ QueuePair::PairRoom DataFlows::room(const FlowShape& shape) {
 }
 
 DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
-                     std::shared_ptr<RegisteredRanges> ranges, const FlowShape& shape, bool adapts)
+                     std::shared_ptr<RegisteredRanges> ranges, std::shared_ptr<MovedCounts> moved,
+                     const FlowShape& shape, bool adapts)
     : lanes_(lanes),
       domains_(std::move(domains)),
       ranges_(std::move(ranges)),
+      moved_(std::move(moved)),
       shape_(shape),
       write_limit_(limit_for(shape)),
       adapts_(adapts),
@@ -49,9 +51,10 @@ DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
 
 std::unique_ptr<DataFlows> DataFlows::create(std::span<PairLane> lanes, Domains domains,
                                              std::shared_ptr<RegisteredRanges> ranges,
+                                             std::shared_ptr<MovedCounts> moved,
                                              const FlowShape& shape, bool adapts) {
   std::unique_ptr<DataFlows> made(
-      new DataFlows(lanes, std::move(domains), std::move(ranges), shape, adapts));
+      new DataFlows(lanes, std::move(domains), std::move(ranges), std::move(moved), shape, adapts));
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     made->flows_[lane].credit = shape.depth;
     for (uint32_t i = 0; i < shape.depth + kReserve; ++i) made->post_receive(lane);
@@ -269,6 +272,7 @@ void DataFlows::finished(size_t lane, const LaneWork& work, PipeEvents& events) 
   const SentSegment done = take_back(lane, work.name);
   const auto open = open_.find(done.segment.number);
   if (done.note || open == open_.end()) return;
+  count(done);
   if (open->second.is_read && done.copy != kNoCopy) {
     std::memcpy(done.segment.local, copy_at(done.copy), done.segment.bytes);
   }
@@ -276,6 +280,12 @@ void DataFlows::finished(size_t lane, const LaneWork& work, PipeEvents& events) 
   const OpenWrite whole = open->second;
   open_.erase(open);
   events.written(whole.name, whole.segments);
+}
+
+void DataFlows::count(const SentSegment& done) {
+  moved_->by_cards.fetch_add(done.segment.bytes, std::memory_order_relaxed);
+  if (done.copy == kNoCopy) return;
+  moved_->by_processor.fetch_add(done.segment.bytes, std::memory_order_relaxed);
 }
 
 Status DataFlows::receive(size_t lane, const api::ibv_wc& found, PipeEvents& events) {

@@ -44,6 +44,7 @@ class DataFlows {
   /// writes.
   static std::unique_ptr<DataFlows> create(std::span<PairLane> lanes, Domains domains,
                                            std::shared_ptr<RegisteredRanges> ranges,
+                                           std::shared_ptr<MovedCounts> moved,
                                            const FlowShape& shape, bool adapts);
 
   uint64_t write_limit() const { return write_limit_; }
@@ -103,7 +104,8 @@ class DataFlows {
   };
 
   DataFlows(std::span<PairLane> lanes, Domains domains, std::shared_ptr<RegisteredRanges> ranges,
-            const FlowShape& shape, bool adapts);
+            std::shared_ptr<MovedCounts> moved, const FlowShape& shape, bool adapts);
+  void count(const SentSegment& done);
   bool has_room(size_t lane, bool takes_receive) const;
   size_t best_lane(bool takes_receive) const;
   uint32_t begin_work(size_t lane, const SentSegment& sent, bool takes_receive);
@@ -123,6 +125,7 @@ class DataFlows {
   const std::span<PairLane> lanes_;
   const Domains domains_;
   const std::shared_ptr<RegisteredRanges> ranges_;
+  const std::shared_ptr<MovedCounts> moved_;
   const FlowShape shape_;
   const uint64_t write_limit_;
   const bool adapts_;

@@ -95,11 +95,13 @@ Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
     lanes_.push_back(std::move(lane).value());
   }
   closed_there_.resize(lanes_.size());
-  auto control = ControlLanes::create(std::span(lanes_).first(controls_), ground_.domains);
+  auto control =
+      ControlLanes::create(std::span(lanes_).first(controls_), ground_.domains, ground_.moved);
   if (!control.ok()) return control.status();
   control_ = std::move(control).value();
   const bool adapts = ground_.domains.front()->adapter().settings().adaptive_routing;
-  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, shape, adapts);
+  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, ground_.moved, shape,
+                            adapts);
   return {};
 }
 

@@ -44,6 +44,7 @@ class PlacedRanges final : public transport::stream::PlacedMemory {
 struct PipeGround {
   Domains domains;
   std::shared_ptr<RegisteredRanges> ranges;
+  std::shared_ptr<MovedCounts> moved;
 };
 
 class VerbsPipe final : public transport::stream::MessagePipe {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,12 @@ namespace tutti::transports::verbs {
 
 class CardMemory;
 class Domain;
+
+/// Of a rank's payloads, as transport::Transport::MovedBytes.
+struct MovedCounts {
+  std::atomic<uint64_t> by_cards{0};
+  std::atomic<uint64_t> by_processor{0};
+};
 
 /// Those of the ports that a rank uses, in the order in which peers know them.
 using Domains = std::vector<std::shared_ptr<Domain>>;

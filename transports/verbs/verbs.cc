@@ -22,7 +22,8 @@ class Verbs final : public tcp::MetTransport {
         MetDoor door)
       : MetTransport(member, kKind, std::move(door)),
         adapters_(std::move(adapters)),
-        ground_{std::move(domains), std::make_shared<RegisteredRanges>()} {}
+        ground_{std::move(domains), std::make_shared<RegisteredRanges>(),
+                std::make_shared<MovedCounts>()} {}
 
   /// The socket, a channel of completions for each port, and a set of them.
   size_t descriptors_per_link() const override {
@@ -32,6 +33,12 @@ class Verbs final : public tcp::MetTransport {
   Result<std::shared_ptr<const void>> announce(transport::Buffer memory) override {
     if (ground_.domains.empty()) return std::shared_ptr<const void>();
     return register_range(*ground_.ranges, ground_.domains, memory.data, memory.bytes);
+  }
+
+  std::optional<MovedBytes> moved() const override {
+    if (ground_.domains.empty()) return std::nullopt;
+    return MovedBytes{ground_.moved->by_cards.load(std::memory_order_relaxed),
+                      ground_.moved->by_processor.load(std::memory_order_relaxed)};
   }
 
   int service_fd() const override {

@@ -40,7 +40,8 @@ std::optional<CarriedFrame> MessageExchange::next(uint64_t limit) {
   encode_sequenced(frame.header, sent_frames_++, flight.header.data());
   free_.pop_back();
   flight.used = true;
-  return CarriedFrame{name, flight.header, {flight.pieces.data(), frame.pieces}};
+  return CarriedFrame{
+      name, flight.header, {flight.pieces.data(), frame.pieces}, frame.message != nullptr};
 }
 
 CarriedFrame MessageExchange::keep(const CarriedFrame& frame) {

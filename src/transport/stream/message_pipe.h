@@ -30,6 +30,7 @@ struct CarriedFrame {
   uint64_t name = 0;
   std::span<const std::byte> header;
   std::span<const iovec> payload;
+  bool is_data = false;  // the payload is of a message or of a window, as it is in memory
 };
 
 /// Bytes that the pipe shall write into the peer's memory; they stay as they are until written().
