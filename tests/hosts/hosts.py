@@ -181,8 +181,10 @@ class Host(Space):
         self.run("mount", "--bind", path, "/etc/hosts")
 
     def start(self, *command, environment):
-        """A process here. It ends with the test."""
-        process = subprocess.Popen(self.entering(*command), env=environment, text=True,
+        """A process here. It ends with the test. A card that this machine has, or the virtual one, is
+        no part of the network."""
+        variables = {"TUTTI_NCCL_IB_DISABLE": "1", **environment}
+        process = subprocess.Popen(self.entering(*command), env=variables, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT,
                                    preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))

@@ -164,7 +164,8 @@ class Sites:
         latency_us = {**LATENCY_US, **({} if one_way_us is None else {"wan": one_way_us})}
         counts = iter(counts)
         host_rate = HOST_GBIT_PER_S if self._host_rate is None else gigabits(self._host_rate)
-        wan_rate = HOST_GBIT_PER_S if self._wan_rate is None else gigabits(self._wan_rate)
+        wan_rate = (gigabits(self._wan_rate) if self._wan_rate is not None
+                    else rate_gbit(self._netem) or HOST_GBIT_PER_S)
         rates = {"wan": {"port_Gbit_per_s": wan_rate}, "site": {"port_Gbit_per_s": host_rate}}
         levels = [{"name": name, "latency_us": latency_us[name], **rates.get(name, {})}
                   for name in ("wan", "site", "host")]
@@ -181,6 +182,12 @@ def delay_us(netem):
     """One way, of netem's words; None where they say nothing of it."""
     found = re.search(r"\bdelay ([\d.]+)(us|ms|s)\b", netem or "")
     return found and float(found[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[found[2]]
+
+
+def rate_gbit(netem):
+    """Of netem's words, in Gbit/s; None where they say nothing of it."""
+    found = re.search(r"\brate (\S+)", netem or "")
+    return found and gigabits(found[1])
 
 
 def parse_options():
