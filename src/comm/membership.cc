@@ -159,16 +159,6 @@ Membership::~Membership() {
   tell_what_moved();
 }
 
-void Membership::tell_what_moved() const {
-  for (const auto& transport : transports_) {
-    const auto moved = transport->moved();
-    if (!moved) continue;
-    options_.env->log->info(
-        "rank {} of id {:016x} by {}: cards moved {} bytes, and the processor copied {}", rank(),
-        self_.communicator, transport->name(), moved->by_hardware, moved->by_processor);
-  }
-}
-
 void Membership::stop_serving() {
   for (const auto& transport : transports_) transport->stop_serving();
   for (const int fd : served_) options_.watch->remove(fd);

@@ -234,4 +234,14 @@ std::shared_ptr<const void> Membership::announce(transport::Buffer memory,
   return announced;
 }
 
+void Membership::tell_what_moved() const {
+  for (const auto& transport : transports_) {
+    const auto moved = transport->moved();
+    if (!moved) continue;
+    options_.env->log->info(
+        "rank {} of id {:016x} by {}: cards moved {} bytes, and the processor copied {}", rank(),
+        self_.communicator, transport->name(), moved->by_hardware, moved->by_processor);
+  }
+}
+
 }  // namespace tutti::comm

@@ -34,13 +34,10 @@ QueuePair::PairRoom DataFlows::room(const FlowShape& shape) {
   return {shape.depth + kReserve, shape.depth + kReserve, 0};
 }
 
-DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
-                     std::shared_ptr<RegisteredRanges> ranges, std::shared_ptr<MovedCounts> moved,
-                     const FlowShape& shape, bool adapts)
+DataFlows::DataFlows(std::span<PairLane> lanes, const PipeGround& ground, const FlowShape& shape,
+                     bool adapts)
     : lanes_(lanes),
-      domains_(std::move(domains)),
-      ranges_(std::move(ranges)),
-      moved_(std::move(moved)),
+      ground_(ground),
       shape_(shape),
       write_limit_(limit_for(shape)),
       adapts_(adapts),
@@ -49,12 +46,9 @@ DataFlows::DataFlows(std::span<PairLane> lanes, Domains domains,
   for (uint32_t i = 0; i < sent_.size(); ++i) free_sent_.push_back(i);
 }
 
-std::unique_ptr<DataFlows> DataFlows::create(std::span<PairLane> lanes, Domains domains,
-                                             std::shared_ptr<RegisteredRanges> ranges,
-                                             std::shared_ptr<MovedCounts> moved,
+std::unique_ptr<DataFlows> DataFlows::create(std::span<PairLane> lanes, const PipeGround& ground,
                                              const FlowShape& shape, bool adapts) {
-  std::unique_ptr<DataFlows> made(
-      new DataFlows(lanes, std::move(domains), std::move(ranges), std::move(moved), shape, adapts));
+  std::unique_ptr<DataFlows> made(new DataFlows(lanes, ground, shape, adapts));
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     made->flows_[lane].credit = shape.depth;
     for (uint32_t i = 0; i < shape.depth + kReserve; ++i) made->post_receive(lane);
@@ -217,7 +211,7 @@ Result<bool> DataFlows::find_local(const WriteSegment& segment, bool is_read, si
                                    api::ibv_sge& piece, int& copy) {
   std::byte* local = segment.local;
   uint32_t key = 0;
-  if (const auto keys = ranges_->find(local, segment.bytes)) {
+  if (const auto keys = ground_.ranges->find(local, segment.bytes)) {
     key = keys->local[rail];
   } else {
     if (Status status = prepare_copies(); !status.ok()) return status;
@@ -237,7 +231,7 @@ std::byte* DataFlows::copy_at(int copy) const {
 
 Status DataFlows::prepare_copies() {
   if (copies_ != nullptr) return {};
-  auto made = CardPages::create(domains_, size_t{kCopies} * shape_.segment_bytes);
+  auto made = CardPages::create(ground_.domains, size_t{kCopies} * shape_.segment_bytes);
   if (!made.ok()) return made.status();
   copies_ = std::move(made).value();
   for (int copy = 0; copy < kCopies; ++copy) free_copies_.push_back(copy);
@@ -283,9 +277,9 @@ void DataFlows::finished(size_t lane, const LaneWork& work, PipeEvents& events) 
 }
 
 void DataFlows::count(const SentSegment& done) {
-  moved_->by_cards.fetch_add(done.segment.bytes, std::memory_order_relaxed);
+  ground_.moved->by_cards.fetch_add(done.segment.bytes, std::memory_order_relaxed);
   if (done.copy == kNoCopy) return;
-  moved_->by_processor.fetch_add(done.segment.bytes, std::memory_order_relaxed);
+  ground_.moved->by_processor.fetch_add(done.segment.bytes, std::memory_order_relaxed);
 }
 
 Status DataFlows::receive(size_t lane, const api::ibv_wc& found, PipeEvents& events) {

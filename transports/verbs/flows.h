@@ -42,9 +42,7 @@ class DataFlows {
 
   /// On lanes that have all been made by room(). `adapts`: networks may take any way for packets of
   /// writes.
-  static std::unique_ptr<DataFlows> create(std::span<PairLane> lanes, Domains domains,
-                                           std::shared_ptr<RegisteredRanges> ranges,
-                                           std::shared_ptr<MovedCounts> moved,
+  static std::unique_ptr<DataFlows> create(std::span<PairLane> lanes, const PipeGround& ground,
                                            const FlowShape& shape, bool adapts);
 
   uint64_t write_limit() const { return write_limit_; }
@@ -103,8 +101,8 @@ class DataFlows {
     std::optional<WriteNote> note;  // in place of a segment
   };
 
-  DataFlows(std::span<PairLane> lanes, Domains domains, std::shared_ptr<RegisteredRanges> ranges,
-            std::shared_ptr<MovedCounts> moved, const FlowShape& shape, bool adapts);
+  DataFlows(std::span<PairLane> lanes, const PipeGround& ground, const FlowShape& shape,
+            bool adapts);
   void count(const SentSegment& done);
   bool has_room(size_t lane, bool takes_receive) const;
   size_t best_lane(bool takes_receive) const;
@@ -123,9 +121,7 @@ class DataFlows {
   SentSegment take_back(size_t lane, uint32_t index);
 
   const std::span<PairLane> lanes_;
-  const Domains domains_;
-  const std::shared_ptr<RegisteredRanges> ranges_;
-  const std::shared_ptr<MovedCounts> moved_;
+  const PipeGround ground_;
   const FlowShape shape_;
   const uint64_t write_limit_;
   const bool adapts_;

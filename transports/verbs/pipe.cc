@@ -100,8 +100,7 @@ Status VerbsPipe::make_lanes(const PortsHello& theirs, const FlowShape& shape) {
   if (!control.ok()) return control.status();
   control_ = std::move(control).value();
   const bool adapts = ground_.domains.front()->adapter().settings().adaptive_routing;
-  data_ = DataFlows::create(data_lanes(), ground_.domains, ground_.ranges, ground_.moved, shape,
-                            adapts);
+  data_ = DataFlows::create(data_lanes(), ground_, shape, adapts);
   return {};
 }
 

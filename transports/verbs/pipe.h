@@ -40,13 +40,6 @@ class PlacedRanges final : public transport::stream::PlacedMemory {
   const std::shared_ptr<RegisteredRanges> ranges_;
 };
 
-/// The things that the pipes of a transport have in common.
-struct PipeGround {
-  Domains domains;
-  std::shared_ptr<RegisteredRanges> ranges;
-  std::shared_ptr<MovedCounts> moved;
-};
-
 class VerbsPipe final : public transport::stream::MessagePipe {
  public:
   /// Both ends call this with the two ends of a socket on which they have proved themselves.

@@ -81,6 +81,13 @@ class CardPages {
 
 using RegisteredRanges = transport::RegisteredRanges<RangeKeys>;
 
+/// The things that the pipes of a transport have in common.
+struct PipeGround {
+  Domains domains;
+  std::shared_ptr<RegisteredRanges> ranges;
+  std::shared_ptr<MovedCounts> moved;
+};
+
 /// Peers may write to the range, and read it, for as long as what this returns lives.
 Result<std::shared_ptr<const void>> register_range(RegisteredRanges& ranges, const Domains& domains,
                                                    void* memory, size_t bytes);
