@@ -41,6 +41,23 @@ class Tune(unittest.TestCase):
             done = run("explain", "all_reduce", "-b", "8M", TUTTI_TUNING=path)
             self.assertIn("board.json", done.stdout + done.stderr)
 
+    def test_calls_by_nccl_are_measured_where_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "board.json")
+            stand_in = os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2")
+            done = run("tune", "--out", path, "--repeats", "1", SOFTDEV_DEVICES="2", TUTTI_NCCL=stand_in)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                times = json.load(file)["nccl"]
+            self.assertEqual([one["collective"] for one in times],
+                             ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"])
+            self.assertTrue(all(one["ranks"] == 2 and len(one["calls"]) == 5 for one in times))
+            self.assertNotIn("TUTTI_TUNING", run("explain", "all_reduce", "-b", "8M", TUTTI_TUNING=path).stderr)
+            done = run("tune", "--repeats", "1", SOFTDEV_DEVICES="2", TUTTI_NCCL="/nowhere.so")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("NCCL is not measured: NCCL cannot be loaded: /nowhere.so", done.stderr)
+            self.assertNotIn("nccl", json.loads(done.stdout))
+
     def test_one_device_has_no_other_to_copy_from(self):
         done = run("tune", "--repeats", "1", SOFTDEV_DEVICES="1")
         self.assertEqual(done.returncode, 0, done.stderr)

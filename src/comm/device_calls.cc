@@ -1,6 +1,7 @@
 #include "src/comm/device_calls.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "src/base/setting_values.h"
@@ -138,8 +139,19 @@ void DeviceCalls::plan_with(Planner& planner) {
   PlanEngine engine = engine_of(planner.planning());
   frame_bytes_ = engine.tuning.frame_bytes;
   plans_ = &planner.add(std::move(engine));
-  whole_.push_back(std::make_unique<VendorCalls>(rank_->vendor(), *plans_, *calls_));
-  whole_.push_back(std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get()));
+  auto kernels = std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get());
+  const auto others_ns = [this, by_kernel = kernels.get()](const Request& request) {
+    double least = std::numeric_limits<double>::infinity();
+    const bool streams_fold = folds_.ok() || !schedule::reduces(request.collective);
+    const Result<double> streams = plans_->predict_ns(request, false);
+    if (streams.ok() && streams_fold) least = streams.value();
+    if (!by_kernel->objection(request, EngineWish::kAuto).ok()) return least;
+    const Result<double> kernel = by_kernel->predict_ns(request);
+    return kernel.ok() ? std::min(least, kernel.value()) : least;
+  };
+  whole_.push_back(std::make_unique<VendorCalls>(rank_->vendor(), *plans_, planner.planning().model,
+                                                 others_ns, *calls_));
+  whole_.push_back(std::move(kernels));
 }
 
 PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {

@@ -5,6 +5,7 @@
 
 #include "src/base/setting_values.h"
 #include "src/comm/network_lanes.h"
+#include "src/comm/vendor_calls.h"
 #include "src/topology/device_graph.h"
 
 namespace tutti::comm {
@@ -42,14 +43,17 @@ Status DeviceStreams::check_devices() const {
 }
 
 // Equal on all ranks, as above.
-exec::VendorWish DeviceStreams::vendor_wish() const {
+exec::VendorWish DeviceStreams::vendor_wish(const select::Model& model) const {
   const Config& config = *options_.env->config;
   exec::VendorWish wish;
   wish.file = config.nccl_library;
   wish.shares_devices = config.nccl_shares_devices;
-  if (options_.engine != EngineWish::kNccl) {
+  const bool by_price =
+      options_.engine == EngineWish::kAuto && VendorCalls::is_measured(model, membership_.ranks());
+  if (options_.engine != EngineWish::kNccl && !by_price) {
     wish.refusal = Status::unsupported(
-        "nobody asked for it when the communicator was made (TUTTI_ENGINE=nccl)");
+        "nobody asked for it when the communicator was made (TUTTI_ENGINE=nccl), and nobody has "
+        "measured it among as many ranks (tutti tune)");
   } else if (membership_.ranks() == 1) {
     wish.refusal = Status::unsupported("the communicator has one rank");
   } else if (is_networked()) {
@@ -81,7 +85,7 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
   numbers_.emplace(*membership_.group(), membership_.rank());
   const auto near = std::span(numbers_->ranks()).first(numbers_->near());
   rounds_.emplace(gather_, std::vector<int>(near.begin(), near.end()));
-  exec::DeviceRankOptions options = rank_options(*recorder.value());
+  exec::DeviceRankOptions options = rank_options(*recorder.value(), planner.planning().model);
   DeviceSurroundings around{.places = &places_,
                             .find_way = [this](bool are_apart) { return find_way(are_apart); },
                             .wish = options_.engine,
@@ -99,7 +103,8 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
   return {};
 }
 
-exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
+exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
+                                                    const select::Model& model) {
   exec::DeviceRankOptions options;
   options.rank = numbers_->number_of(membership_.rank());
   options.ranks = numbers_->ranks().size();
@@ -117,7 +122,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder) {
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.engines_alone = options_.engine == EngineWish::kCopyEngine;
-  options.vendor = vendor_wish();
+  options.vendor = vendor_wish(model);
   options.exchange = gather_;
   if (is_networked()) {
     options.exchange = [this](const std::string& text) { return rounds_->exchange(text); };

@@ -109,10 +109,10 @@ class DeviceStreams {
 
  private:
   Status check_devices() const;
-  exec::VendorWish vendor_wish() const;
+  exec::VendorWish vendor_wish(const select::Model& model) const;
   bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
   Status agree(const Status& mine);
-  exec::DeviceRankOptions rank_options(CallRecorder& recorder);
+  exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.
   EngineWish engine_for(EngineWish asked) const {

@@ -43,6 +43,8 @@ class KernelCalls final : public WholeCalls {
   /// auto compares prices, kernel does not; by others no kernel runs the call.
   Status objection(const Request& request, EngineWish wish) override;
   Result<WholeCall> take(const Request& request, bool in_place) override;
+  /// By the model.
+  Result<double> predict_ns(const Request& request);
   std::string explain(const Request& request, bool in_place) override;
   bool is_of_interest(EngineWish /*wish*/) const override { return true; }
   std::string explain(const Status& objection) const override {

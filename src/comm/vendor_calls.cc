@@ -1,5 +1,8 @@
 #include "src/comm/vendor_calls.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "src/comm/device_texts.h"
 
 namespace tutti::comm {
@@ -7,12 +10,50 @@ namespace {
 
 constexpr const char* kAlgorithm = "nccl";  // in descriptions and labels of its calls
 
+std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1e3 + 0.5)); }
+
 }  // namespace
 
+bool VendorCalls::is_measured(const select::Model& model, int ranks) {
+  return std::any_of(model.vendor.begin(), model.vendor.end(),
+                     [ranks](const select::VendorTimes& one) { return one.ranks == ranks; });
+}
+
+bool VendorCalls::is_of_interest(EngineWish wish) const {
+  const bool by_price = wish == EngineWish::kAuto && is_measured(model_, streams_.ranks());
+  return is_meant(wish) || by_price;
+}
+
+Status VendorCalls::compare_prices(const Request& request) const {
+  const schedule::Traits& traits = schedule::traits_of(request.collective);
+  const bool parts = traits.input.parts || traits.output.parts;
+  const double bytes = static_cast<double>(request.count) *
+                       static_cast<double>(types::size_of(request.type)) *
+                       (parts ? streams_.ranks() : 1);
+  const std::optional<double> mine = select::predict_vendor_ns(
+      model_.vendor, schedule::name_of(request.collective), streams_.ranks(), bytes);
+  if (!mine) {
+    return Status::unsupported("nobody has measured it of this collective among " +
+                               std::to_string(streams_.ranks()) + " ranks");
+  }
+  const double others = others_ns_(request);
+  if (*mine < others) return {};
+  return Status::unsupported("it was measured to take " + in_us(*mine) +
+                             " us, and by the model other engines take " + in_us(others));
+}
+
 Status VendorCalls::objection(const Request& request, EngineWish wish) {
-  if (!is_meant(wish)) return Status::unsupported("nobody asked for it");
+  const bool by_price = wish == EngineWish::kAuto;
+  if (!is_meant(wish) && !by_price) return Status::unsupported("the engine is another one");
   if (Status refused = library_.refusal(); !refused.ok()) return refused;
-  return library_.objection(describe(request));
+  Status objection = library_.objection(describe(request));
+  if (!objection.ok() || !by_price) return objection;
+  const Key key{request.collective, request.type, request.op, request.count, request.root};
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  constexpr size_t kMostKnown = 1 << 12;
+  if (known_.size() >= kMostKnown) known_.clear();
+  return known_.emplace(key, compare_prices(request)).first->second;
 }
 
 Status VendorCalls::get_ready(bool captured) {

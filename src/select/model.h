@@ -10,6 +10,7 @@
 #include "src/codecs/measured.h"
 #include "src/group/view.h"
 #include "src/select/crowd_times.h"
+#include "src/select/vendor_times.h"
 
 namespace tutti::select {
 
@@ -67,7 +68,8 @@ struct Model {
   RankCosts costs;
   std::vector<LevelRates> levels;  // those that something is known of
   DeviceCosts devices{};
-  std::vector<CrowdTimes> crowds{};  // of ranks of one host that have measured themselves
+  std::vector<CrowdTimes> crowds{};   // of ranks of one host that have measured themselves
+  std::vector<VendorTimes> vendor{};  // calls by NCCL; empty: nobody has measured them
   std::vector<codecs::MeasuredCodec> codecs{};  // by the group's ranks when they met
   bool operator==(const Model&) const = default;
   /// Null where such a crowd has measured nothing.

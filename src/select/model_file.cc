@@ -17,6 +17,7 @@ using topology::JsonValue;
 constexpr int kModelFormat = 1;
 constexpr size_t kMostLevels = 32;
 constexpr size_t kMostCrowds = 32, kMostCopies = 16;
+constexpr size_t kMostVendorTimes = 256, kMostVendorCalls = 32;
 
 struct CostField {
   std::string_view name;
@@ -223,6 +224,59 @@ Status take_crowds(const JsonValue& value, Model& model) {
   return {};
 }
 
+Status take_vendor_calls(const JsonValue& value, std::vector<VendorCall>& calls) {
+  if (Status status = check_type(value, JsonValue::Type::kArray); !status.ok()) return status;
+  if (value.items.size() > kMostVendorCalls) return refuse(value, "more than 32 calls");
+  for (const JsonValue& item : value.items) {
+    if (item.type != JsonValue::Type::kObject) return refuse(item, "a call is no object");
+    VendorCall call;
+    for (const JsonValue& field : item.items) {
+      double* const number = field.key == "bytes" ? &call.bytes
+                             : field.key == "ns"  ? &call.ns
+                                                  : nullptr;
+      if (number == nullptr) return refuse(field, "a call has no '" + field.key + "'");
+      if (Status status = take_number(field, *number); !status.ok()) return status;
+    }
+    if (call.bytes < 1 || call.ns <= 0) return refuse(item, "a call has 'bytes' and 'ns' above 0");
+    if (!calls.empty() && call.bytes <= calls.back().bytes) {
+      return refuse(item, "the bytes of calls rise");
+    }
+    calls.push_back(call);
+  }
+  return calls.empty() ? refuse(value, "no calls") : Status();
+}
+
+Status take_vendor(const JsonValue& value, std::vector<VendorTimes>& vendor) {
+  if (Status status = check_type(value, JsonValue::Type::kArray); !status.ok()) return status;
+  if (value.items.size() > kMostVendorTimes) return refuse(value, "more than 256 kinds of calls");
+  for (const JsonValue& item : value.items) {
+    if (item.type != JsonValue::Type::kObject) return refuse(item, "times are no object");
+    VendorTimes times;
+    double ranks = 0;
+    for (const JsonValue& field : item.items) {
+      Status status;
+      if (field.key == "collective") {
+        status = check_type(field, JsonValue::Type::kString);
+        times.collective = field.text;
+      } else if (field.key == "ranks") {
+        status = take_number(field, ranks);
+      } else if (field.key == "calls") {
+        status = take_vendor_calls(field, times.calls);
+      } else {
+        status = refuse(field, "times of NCCL have no '" + field.key + "'");
+      }
+      if (!status.ok()) return status;
+    }
+    constexpr double kMost = 1 << 20;
+    if (times.collective.empty() || times.calls.empty() || ranks < 2 || ranks > kMost) {
+      return refuse(item, "times of NCCL have 'collective', 'ranks', from 2 on, and 'calls'");
+    }
+    times.ranks = static_cast<int>(ranks);
+    vendor.push_back(std::move(times));
+  }
+  return {};
+}
+
 Result<ModelFile> model_of(const JsonValue& file) {
   const JsonValue* format = file.find("tutti_model");
   if (format == nullptr || format->number != kModelFormat) {
@@ -238,6 +292,8 @@ Result<ModelFile> model_of(const JsonValue& file) {
       status = take_costs(field, made.model.costs);
     } else if (field.key == "devices") {
       status = take_devices(field, made.model.devices);
+    } else if (field.key == "nccl") {
+      status = take_vendor(field, made.model.vendor);
     } else if (field.key == "levels") {
       status = take_levels(field, made.model.levels);
     } else if (field.key == "crowds") {
@@ -274,6 +330,16 @@ std::string text_of(const CrowdTimes& crowd) {
          ", \"step_ns\": " + number_text(crowd.step_ns) +
          ", \"one_way_ns\": " + number_text(crowd.one_way_ns) + ",\n    \"copies\": [" + copies +
          "]}";
+}
+
+std::string text_of(const VendorTimes& times) {
+  std::string calls;
+  for (const VendorCall& call : times.calls) {
+    calls += (calls.empty() ? "" : ", ") + ("{\"bytes\": " + number_text(call.bytes)) +
+             ", \"ns\": " + number_text(call.ns) + "}";
+  }
+  return "{\"collective\": " + quoted(times.collective) +
+         ", \"ranks\": " + std::to_string(times.ranks) + ",\n    \"calls\": [" + calls + "]}";
 }
 
 }  // namespace
@@ -316,6 +382,11 @@ std::string write_model(const ModelFile& file) {
              ", \"value\": " + number_text(value) + "}";
   }
   if (!terms.empty()) text += ",\n \"devices\": {\"terms\": [" + terms + "]}";
+  std::string vendor;
+  for (const VendorTimes& times : file.model.vendor) {
+    vendor += (vendor.empty() ? "" : ",\n   ") + text_of(times);
+  }
+  if (!vendor.empty()) text += ",\n \"nccl\": [" + vendor + "]";
   return text + "}\n";
 }
 
@@ -330,6 +401,7 @@ uint32_t version_of(const Model& model) {
   for (const DeviceField& field : kDevices) {
     text += number_text(model.devices.*(field.member)) + " ";
   }
+  for (const VendorTimes& times : model.vendor) text += text_of(times) + "\n";
   const uint64_t hash = topology::fnv1a(text);
   return static_cast<uint32_t>(hash ^ hash >> 32);
 }

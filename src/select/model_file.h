@@ -6,7 +6,9 @@
 //     "levels": [ {"name": "network", "latency_ns": 31000, "ns_per_byte": 0.9} ],
 //     "crowds": [ {"ranks": 2, "cores": 2, "step_ns": 310, "one_way_ns": 90,
 //                  "copies": [ {"bytes": 65536, "staged_ns": 2500, "single_ns": 6200} ]} ],
-//     "devices": {"terms": [ {"name": "link_us_per_mb", "value": 2.63, "source": "measured"} ]} }
+//     "devices": {"terms": [ {"name": "link_us_per_mb", "value": 2.63, "source": "measured"} ]},
+//     "nccl": [ {"collective": "all_reduce", "ranks": 8, "calls": [ {"bytes": 8192, "ns": 9e3} ]} ]
+//   }
 //
 // Fields that are left out are the library's own. Threads: pure. Errors: kInvalidArgument
 // "FILE:LINE: why".

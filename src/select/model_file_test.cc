@@ -17,6 +17,7 @@ Model some_model() {
   model.crowds = {{2, 2, 186.25, 55, {{65536, 2804, 3560}, {262144, 8834, 0}}}, {4, 2, 5e3, 0, {}}};
   model.devices.link_us_per_mb = 2.5;
   model.devices.hand_over_us = 7.123456789;
+  model.vendor = {{.collective = "all_reduce", .ranks = 8, .calls = {{8192, 9e3}, {65536, 1.5e4}}}};
   return model;
 }
 

@@ -3,6 +3,7 @@
 the drop-in is preloaded; refused with each reason once, and then made by other engines; ended with the culprit
 where a rank is late, dies, aborts, or has an error of NCCL's own."""
 
+import json
 import os
 import sys
 import tempfile
@@ -139,6 +140,32 @@ class Refused(unittest.TestCase):
     def test_nobody_loads_it_who_does_not_ask(self):
         for engine in ("auto", "copy_engine", "kernel", "host"):
             self.assertEqual(Run("engines", TUTTI_ENGINE=engine).log, [])
+
+
+class ByPrice(unittest.TestCase):
+    def run_with(self, ns, ranks=3, **variables):
+        model = {"tutti_model": 1, "nccl": [{"collective": one, "ranks": ranks, "calls": [{"bytes": 8, "ns": ns}]}
+                                            for one in ("all_reduce", "all_gather")]}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(model, file)
+            file.flush()
+            done = Run("nccl_calls", "--rounds", "1", TUTTI_TUNING=file.name, **{"TUTTI_ENGINE": "auto", **variables})
+        self.assertEqual(done.status, 0, done.all())
+        self.assertNotIn(NOT_BY, done.err)
+        return done
+
+    def test_the_cheaper_engine_runs_a_call(self):
+        done = self.run_with(1e-3)
+        self.assertIn(BY_NCCL, done.out)
+        self.assertIn("call 0", done.log)  # all_reduce; a reduce_scatter has no price
+        self.assertNotIn("call 4", done.log)
+        done = self.run_with(1e12)
+        self.assertRegex(done.out, "all_reduce on device memory: .*not by NCCL, since it was measured to take")
+        self.assertNotIn("call 0", done.log)
+
+    def test_it_is_not_even_loaded_where_it_has_no_price_or_is_forbidden(self):
+        for ranks, variables in ((2, {}), (3, {"TUTTI_ENGINE": "kernel"}), (3, {"TUTTI_ENGINE": "copy_engine"})):
+            self.assertEqual(self.run_with(1e-3, ranks, **variables).log, [])
 
 
 class Ended(unittest.TestCase):

@@ -13,11 +13,14 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/config.h"
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/memory.h"
 #include "src/drivers/cuda/stream.h"
+#include "src/select/model_file.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/tune_nccl.h"
 
 namespace tutti::cli {
 namespace {
@@ -28,7 +31,9 @@ constexpr char kUsage[] =
     "usage: tutti tune [--out FILE] [--repeats N]\n"
     "Measures what copies, waits, writes and functions of the host cost in a stream of device 0,\n"
     "and copies from device 1 where there is one, and writes a model for TUTTI_TUNING\n"
-    "(docs/tuning.md). Nothing else should use the devices meanwhile. Nobody asks whether they\n"
+    "(docs/tuning.md); with two devices or more, also what calls by NCCL take among all of them,\n"
+    "where it is found (TUTTI_NCCL). Nothing else should use the devices meanwhile. Nobody asks "
+    "whether they\n"
     "are joined by NVLink: their copies count as a direct link's.\n";
 
 constexpr size_t kLong = size_t{32} << 20, kShort = 1024;
@@ -208,7 +213,18 @@ class Board {
   const PinnedMemory words_;
 };
 
-std::string text_of(const std::string& name, const std::vector<Term>& terms) {
+std::string text_of(const select::VendorTimes& times) {
+  std::string calls;
+  for (const select::VendorCall& call : times.calls) {
+    calls += fmt::format("{}{{\"bytes\": {}, \"ns\": {:.5g}}}", calls.empty() ? "" : ", ",
+                         call.bytes, call.ns);
+  }
+  return fmt::format("{{\"collective\": \"{}\", \"ranks\": {}, \"calls\": [{}]}}", times.collective,
+                     times.ranks, calls);
+}
+
+std::string text_of(const std::string& name, const std::vector<Term>& terms,
+                    const std::vector<select::VendorTimes>& nccl) {
   std::string text =
       fmt::format("{{\"tutti_model\": 1,\n \"devices\": {{\"name\": \"{}\", \"terms\": [", name);
   for (const Term& term : terms) {
@@ -217,7 +233,22 @@ std::string text_of(const std::string& name, const std::vector<Term>& terms) {
         "{}\n  {{\"name\": \"{}\", \"value\": {:.4g}, \"source\": \"measured\", \"what\": \"{}\"}}",
         first ? "" : ",", term.name, term.value, term.what);
   }
-  return text + "\n ]}}\n";
+  text += "\n ]}";
+  for (const select::VendorTimes& times : nccl) {
+    text += (&times == &nccl.front() ? ",\n \"nccl\": [\n  " : ",\n  ") + text_of(times);
+  }
+  return text + (nccl.empty() ? "}\n" : "\n ]}\n");
+}
+
+/// Empty where it is not there, which is said.
+std::vector<select::VendorTimes> measured_nccl(int repeats) {
+  const Result<Config> config = Config::from_environment(process_environment());
+  Result<std::vector<select::VendorTimes>> times =
+      measure_nccl(config.ok() ? config.value().nccl_library : "", repeats);
+  if (times.ok()) return std::move(times).value();
+  std::fprintf(stderr, "tutti tune: NCCL is not measured: %s\n",
+               std::string(times.status().message()).c_str());
+  return {};
 }
 
 int tune(const std::string& out, int repeats) {
@@ -228,7 +259,8 @@ int tune(const std::string& out, int repeats) {
   }
   std::string name = must(DeviceFacts::read(cuda.value(), 0)).name;
   std::erase_if(name, [](char c) { return c == '"' || c == '\\'; });
-  const std::string text = text_of(name, Board(cuda.value(), repeats).measure());
+  const std::vector<Term> terms = Board(cuda.value(), repeats).measure();
+  const std::string text = text_of(name, terms, measured_nccl(repeats));
   std::FILE* const file = out.empty() ? stdout : std::fopen(out.c_str(), "w");
   if (file == nullptr || std::fputs(text.c_str(), file) < 0 ||
       (file != stdout && std::fclose(file) != 0)) {

@@ -163,6 +163,9 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--short", action="store_true", help="three sizes, one call of each: logic, no times")
     options = parser.parse_args()
+    if options.nccl:
+        SETTINGS.append(("engine nccl", ("eager", "captured"),
+                         {"TUTTI_ENGINE": "nccl", "TUTTI_NCCL": options.nccl, **NCCL_SETTINGS}))
     options.sizes = [8, 64 << 10, 1 << 20] if options.short else SIZES
     found, failed = measure(options)
     if options.nccl:
