@@ -26,7 +26,7 @@ plan::Tuning network_tuning(plan::Tuning device) {
   plan::Tuning tuning = std::move(device);
   tuning.lands = true;
   tuning.stream_bytes = 1 << 20;
-  tuning.long_slice_bytes = 0;  // a slice must fit the bounce buffer
+  tuning.long_slice_bytes = 32 << 20;  // the bounce buffer has what is under way
   tuning.most_short_slices = ~uint64_t{0};
   tuning.spanned_bytes = tuning.spanning_frame_bytes = 0;
   return tuning;

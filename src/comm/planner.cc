@@ -26,7 +26,9 @@ class Hash {
 select::Slicing slicing_of(const plan::Tuning& tuning) {
   return {.frame_bytes = static_cast<double>(tuning.frame_bytes),
           .stream_bytes = static_cast<double>(tuning.stream_bytes),
-          .memory_bytes = static_cast<double>(tuning.long_slice_bytes)};
+          .memory_bytes = static_cast<double>(tuning.long_slice_bytes),
+          .turns = tuning.turns,
+          .lands = tuning.lands};
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ struct BindRequest {
   const schedule::CountVectors* vectors = nullptr;
   // In so many slices, at most, lanes between hosts move their data, where LaneMatch says that it
   // is possible. The other lanes, if there are any, do each of them in parts, which are as short as
-  // Tuning says. 0: all lanes have the short slices. Equal on all ranks.
+  // Tuning says. Where every message lands (Tuning::lands), so many slices are enough for them,
+  // however long their pieces are. 0: all lanes have the short slices. Equal on all ranks.
   uint64_t far_slices = 0;
 
   schedule::Layout layout(const schedule::Shape& shape) const {

@@ -91,7 +91,11 @@ uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_
   if (match.mode == Mode::kSingleCopy && !match.far) {
     slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));
   }
-  if (match.far) slices = std::max(slices, divide_up(longest_bytes, tuning.stream_bytes));
+  if (match.far) {
+    const bool is_said = tuning.lands && request.far_slices > 0;
+    slices = std::max(slices,
+                      is_said ? request.far_slices : divide_up(longest_bytes, tuning.stream_bytes));
+  }
   return std::clamp<uint64_t>(slices, 1, std::max<uint64_t>(1, longest / geometry.quantum));
 }
 
@@ -142,7 +146,7 @@ SliceGeometry measure(const Match& match, const BindRequest& request, const Tuni
   if (geometry.is_long_pipeline) {
     geometry.region_bytes = std::min(geometry.region_bytes, tuning.long_frame_bytes);
   }
-  join_slices(match, request.far_slices, geometry);
+  if (!tuning.lands) join_slices(match, request.far_slices, geometry);
   geometry.piece = longest_piece(geometry, longest, geometry.slices);
   geometry.stride = padded_bytes(geometry, geometry.piece);
   geometry.part_stride =

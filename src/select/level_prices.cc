@@ -177,12 +177,17 @@ WirePrice LevelPrices::wire_of(const Usage& usage, size_t index,
   return usage.levels.size() == 1 ? wires.back() : wires[index];
 }
 
-uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
+// So that what a rank publishes in one of them fits a frame.
+double LevelPrices::staged_slices(const Usage& usage, double count_bytes) const {
   const double published =
       static_cast<double>(usage.cost.published.num) / static_cast<double>(usage.cost.published.den);
+  return std::max(1.0, std::ceil(published * count_bytes / slicing_.frame_bytes));
+}
+
+uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
   const double block_bytes = count_bytes / std::max<uint32_t>(1, usage.blocks);
-  const double most = std::max(
-      {1.0, published * count_bytes / slicing_.frame_bytes, block_bytes / slicing_.stream_bytes});
+  const double most =
+      std::max(staged_slices(usage, count_bytes), block_bytes / slicing_.stream_bytes);
   // A piece is not shorter than a cache line.
   return static_cast<uint64_t>(std::ceil(std::min(most, std::max(1.0, block_bytes / 64))));
 }
@@ -199,35 +204,44 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes,
     if (best.far_slices > 0) return best;
   }
   const double ns = price_in_slices(usage, count_bytes, slices, wires);
-  const bool maps = std::ranges::any_of(levels_, [](const PricedLevel& one) { return one.maps; });
-  if (maps || slices == 1 || slicing_.memory_bytes <= 0) return {ns};
-  const Price apart = price_apart(usage, count_bytes, slices, wires);
-  return apart.ns < kWorthwhile * ns ? apart : Price{ns};
+  if (slices == 1 || slicing_.memory_bytes <= 0) return {ns};
+  const Price longer = price_long(usage, count_bytes, slices, wires);
+  return longer.ns < kWorthwhile * ns ? longer : Price{ns};
 }
 
-// One lane, in which no message is near, so that slices are bounded by nothing but the memory that
-// they take beside the buffers. Of those that cost not much more than the best the shortest are
-// taken.
-Price LevelPrices::price_apart(const Usage& usage, double count_bytes, uint64_t slices,
-                               std::span<const WirePrice> wires) const {
-  const double scratch =
-      static_cast<double>(usage.cost.scratch.num) / static_cast<double>(usage.cost.scratch.den);
-  double landing = scratch;  // what arrives there lands elsewhere first
-  for (const LevelUse& use : usage.levels) landing += usage.lands ? use.cost.bytes : 0;
-  const double memory = (scratch + landing) * count_bytes;
-  double least = std::numeric_limits<double>::infinity();
+// One lane. Of slices that cost not much more than the best the shortest are taken.
+Price LevelPrices::price_long(const Usage& usage, double count_bytes, uint64_t slices,
+                              std::span<const WirePrice> wires) const {
+  const bool is_staged = std::ranges::any_of(levels_, &PricedLevel::maps);
+  Price best{.ns = std::numeric_limits<double>::infinity()};
+  if (is_staged && !slicing_.lands) return best;
+  const double kept = kept_bytes(usage) * count_bytes;
+  const double cold_ns = slicing_.lands ? 0 : kept * kColdNsPerByte;
+  double least = best.ns;
   std::vector<Price> prices;
-  for (uint64_t far = 1; far < slices; far *= 2) {
-    if (memory > slicing_.memory_bytes * static_cast<double>(far)) continue;
-    const double cold_ns = landing * count_bytes * kColdNsPerByte;
+  const bool has_frames = is_staged || slicing_.lands;
+  const double fewest = has_frames ? staged_slices(usage, count_bytes) : 1;
+  for (auto far = static_cast<uint64_t>(fewest); far < slices; far *= 2) {
+    if (kept > slicing_.memory_bytes * static_cast<double>(far)) continue;
     prices.push_back({price_in_slices(usage, count_bytes, far, wires) + cold_ns, far});
     least = std::min(least, prices.back().ns);
   }
-  Price best{.ns = std::numeric_limits<double>::infinity()};
   for (const Price& price : prices) {
     if (kWorthwhile * price.ns <= least) best = price;
   }
   return best;
+}
+
+// Beside the buffers, of one slice of a plan of one lane, in counts.
+double LevelPrices::kept_bytes(const Usage& usage) const {
+  double far = 0;
+  for (size_t i = 0; i < usage.levels.size(); ++i) {
+    if (!level_of(usage, i).maps) far += usage.levels[i].cost.bytes;
+  }
+  if (slicing_.lands) return 2 * far * slicing_.turns;  // as much goes as comes
+  const double scratch =
+      static_cast<double>(usage.cost.scratch.num) / static_cast<double>(usage.cost.scratch.den);
+  return 2 * scratch + (usage.lands ? far : 0);  // a message for scratch memory lands elsewhere
 }
 
 // One slice after the other.
@@ -251,7 +265,7 @@ double LevelPrices::price_in_slices(const Usage& usage, double count_bytes, uint
     sum += asked(use, slice_bytes, wire) * level.link.latency_ns;
     const auto more = static_cast<double>(slices - 1);
     const double messages_ns = static_cast<double>(use.cost.messages) * level.link.message_ns;
-    sum += more * (waits_ns(use, level.link, slice_bytes, wire) + messages_ns);
+    sum += more * (waits_ns(use, level.link, slice_bytes, wire) / slicing_.turns + messages_ns);
   }
   return sum;
 }

@@ -5,7 +5,8 @@
 // messages again: a rank goes on to the next one when it has all that it waits for in this one, and
 // a message goes when the receiver has said that there is room for it, so in one round trip no more
 // moves than a slice and what may go unasked. Where every rank has a host of its own, slices are as
-// long as that asks for and their memory allows. Where a collective has a root, messages flow one
+// long as that asks for and their memory allows; where every message lands beside the buffers, too,
+// as far as what is near can be staged. Where a collective has a root, messages flow one
 // way: the ranks are in different slices, and only the room is waited for. Where lanes are phases,
 // slices of different levels go on at the same time, and lanes between hosts have slices of their
 // own, as many as cost the least.
@@ -35,6 +36,8 @@ struct Slicing {
   double frame_bytes = 1e300;   // what a rank publishes in a slice, at most
   double stream_bytes = 1e300;  // of one block's piece in a message between hosts
   double memory_bytes = 1e300;  // what long slices may take beside the buffers; 0: there are none
+  uint32_t turns = 1;           // plan::Tuning::turns: so many slices wait at the same time
+  bool lands = false;           // plan::Tuning::lands
 };
 
 /// The price of one call.
@@ -113,8 +116,10 @@ class LevelPrices {
   WirePrice wire_of(const Usage& usage, size_t index, std::span<const WirePrice> wires) const;
   double price_in_slices(const Usage& usage, double count_bytes, uint64_t slices,
                          std::span<const WirePrice> wires) const;
-  Price price_apart(const Usage& usage, double count_bytes, uint64_t slices,
-                    std::span<const WirePrice> wires) const;
+  Price price_long(const Usage& usage, double count_bytes, uint64_t slices,
+                   std::span<const WirePrice> wires) const;
+  double kept_bytes(const Usage& usage) const;
+  double staged_slices(const Usage& usage, double count_bytes) const;
   double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices,
                         std::span<const WirePrice> wires) const;
   size_t node_below(size_t level, int rank) const;

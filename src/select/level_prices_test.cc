@@ -130,6 +130,30 @@ TEST(LevelPrices, MessagesThatWaitForNoneHaveALaneForTheirLevel) {
   }
 }
 
+// Those of devices: what is near has frames of a device, and every message lands in memory of the
+// host, so that slices may be longer than a host's.
+TEST(LevelPrices, SlicesOfWhichEveryMessageLandsAreAsLongAsTheirMemoryAllows) {
+  LevelPrices prices(group_of(kSlowSites), 8);
+  Slicing slicing{.frame_bytes = 13 << 20,
+                  .stream_bytes = 64 << 10,
+                  .memory_bytes = 0,
+                  .turns = 2,
+                  .lands = true};
+  prices.set_slicing(slicing);
+  const schedule::Parameters parameters{.ranks = 32, .tree = prices.tree()};
+  const Usage& usage =
+      prices.usage_of(*registry::find(Collective::kAllReduce, "hierarchical"), parameters);
+  const double bytes = 64 << 20;
+  const Price cut = prices.price_of(usage, bytes);
+  EXPECT_EQ(cut.far_slices, 0u);
+  slicing.memory_bytes = 32 << 20;
+  prices.set_slicing(slicing);
+  const Price price = prices.price_of(usage, bytes);
+  EXPECT_GE(price.far_slices, 5u);  // so many frames
+  EXPECT_LT(price.far_slices, prices.slices_of(usage, bytes));
+  EXPECT_LT(price.ns, cut.ns / 2);
+}
+
 // A chain of ranks is in different slices: each waits for room, not for the end of the chain.
 TEST(LevelPrices, SlicesOfMessagesThatFlowOneWayFollowEachOther) {
   LevelPrices prices(group_of(kSlowSites), 8);
