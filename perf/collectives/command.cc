@@ -6,15 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <ranges>
 #include <system_error>
 
 #include "perf/collectives/error.h"
-#include "src/base/words.h"
 
 namespace tutti::perf {
 
@@ -66,10 +67,12 @@ bool is_runnable(std::string_view program) {
   const auto may_run = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
   if (program.find('/') != std::string_view::npos) return may_run(std::string(program));
   const char* const path = std::getenv("PATH");
-  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
-    if (!folder.empty() && may_run(std::string(folder) + "/" + std::string(program))) return true;
-  }
-  return false;
+  const std::string_view folders = path == nullptr ? "" : path;
+  // Programs of MPI have this file too, and nothing of src/base that is not in a header.
+  return std::ranges::any_of(std::views::split(folders, ':'), [&](auto folder) {
+    return !folder.empty() &&
+           may_run(std::string(folder.begin(), folder.end()) + "/" + std::string(program));
+  });
 }
 
 void expect_children() { signal(SIGCHLD, SIG_DFL); }
