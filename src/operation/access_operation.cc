@@ -8,7 +8,7 @@ namespace tutti::operation {
 
 using Kind = comm::Access::Kind;
 
-GroupPhase AccessOperation::phase(Runner) const {
+GroupPhase AccessOperation::phase(bool) const {
   return access_.kind == Kind::kWaitSignal ? GroupPhase::kWait : GroupPhase::kAccess;
 }
 

@@ -16,7 +16,7 @@ class AccessOperation final : public OperationOf<AccessOperation> {
       : OperationOf(communicator, nullptr), access_(access) {}
 
   std::string name() const override { return comm::name_of(access_.kind); }
-  GroupPhase phase(Runner) const override;
+  GroupPhase phase(bool by_streams) const override;
   std::vector<CallBuffer> buffers() const override;
   void move_buffer(size_t, std::byte* memory) override { access_.local = memory; }
 

@@ -18,7 +18,7 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
   CollectiveOperation(comm::Communicator& communicator, const comm::Request& request);
 
   std::string name() const override { return comm::name_of(request_); }
-  GroupPhase phase(Runner) const override { return GroupPhase::kCollective; }
+  GroupPhase phase(bool) const override { return GroupPhase::kCollective; }
   std::vector<CallBuffer> buffers() const override;
   void move_buffer(size_t number, std::byte* memory) override;
 

@@ -15,15 +15,8 @@ namespace {
 // Several communicators advance between two polls of one of them: yield early.
 constexpr uint32_t kGroupSpins = 100;
 
-// Streams do it, or their part of it: of the transfers of one group some may be with other hosts.
-bool is_by_streams(const PlacedOperation& member) {
-  const bool device = member.streams().front().is_of_device();
-  return member.runner == Runner::kStream || (device && member.task.operation->crosses());
-}
-
 bool may_join(const PlacedOperation& earlier, const PlacedOperation& later) {
-  return earlier.communicator == later.communicator &&
-         is_by_streams(earlier) == is_by_streams(later) &&
+  return earlier.communicator == later.communicator && earlier.by_streams == later.by_streams &&
          earlier.task.operation->can_join(*later.task.operation);
 }
 

@@ -66,7 +66,8 @@ class Operation {
   virtual Operation* move_to(std::byte* room) noexcept = 0;
   /// For messages.
   virtual std::string name() const = 0;
-  virtual GroupPhase phase(Runner runner) const = 0;
+  /// `by_streams`: streams do it, or their part of it.
+  virtual GroupPhase phase(bool by_streams) const = 0;
   /// Whether join() may take a later one of the same communicator in, so that both progress
   /// together.
   virtual bool can_join(const Operation& later) const;

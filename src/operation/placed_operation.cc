@@ -19,7 +19,8 @@ PlacedOperation::PlacedOperation(const Operation& operation, const CallStream& s
                                  const std::shared_ptr<Completion>& handle)
     : communicator(&operation.communicator()),
       runner(runner_of(operation, stream)),
-      phase(operation.phase(runner)),
+      by_streams(runner == Runner::kStream || (stream.is_of_device() && operation.crosses())),
+      phase(operation.phase(by_streams)),
       first_(stream) {
   task.operation = HeldOperation(operation);
   task.priority = operation.options().priority;

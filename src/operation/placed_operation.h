@@ -47,6 +47,8 @@ class PlacedOperation {
   comm::Communicator* communicator;
   Task task;
   Runner runner;
+  // Streams do it, or their part of it: of the transfers of one group some may be with other hosts.
+  bool by_streams;
   GroupPhase phase;
   size_t index = 0;  // in a group: among those of its communicator and phase
 

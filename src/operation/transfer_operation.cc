@@ -22,9 +22,7 @@ std::span<const exec::Transfer> TransferOperation::transfers() const {
   return std::get<std::vector<exec::Transfer>>(transfers_);
 }
 
-GroupPhase TransferOperation::phase(Runner runner) const {
-  const bool by_streams =
-      runner == Runner::kStream || (runner == Runner::kStreamThread && crosses());
+GroupPhase TransferOperation::phase(bool by_streams) const {
   return by_streams ? GroupPhase::kTransferOfStreams : GroupPhase::kTransfer;
 }
 

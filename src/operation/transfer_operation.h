@@ -24,7 +24,7 @@ class TransferOperation final : public OperationOf<TransferOperation> {
                     const comm::Extras* extras);
 
   std::string name() const override { return "send and receive"; }
-  GroupPhase phase(Runner runner) const override;
+  GroupPhase phase(bool by_streams) const override;
   /// With the least deadline and the highest priority of both.
   bool can_join(const Operation& later) const override;
   void join(const Operation& later) override;
