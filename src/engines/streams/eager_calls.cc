@@ -187,6 +187,12 @@ std::optional<int> EagerCalls::find_late(const PendingCall& call) const {
   for (const DeviceEngine* const engine : engines_) {
     if (!late) late = engine->find_late();
   }
+  // The kernel of a call without counters tells whom it waits for once it has waited for a while.
+  const bool has_counters = !call.awaited.empty() || !call.pair_awaited.empty();
+  const uint64_t number = call.call.number;
+  for (size_t rank = 0; number != 0 && !late && !has_counters && rank < ranks; ++rank) {
+    if (rank != rank_ && !comparison_.has_made(rank, number)) late = static_cast<int>(rank);
+  }
   return late;
 }
 
