@@ -48,9 +48,7 @@ exec::VendorWish DeviceStreams::vendor_wish(const select::Model& model) const {
   exec::VendorWish wish;
   wish.file = config.nccl_library;
   wish.shares_devices = config.nccl_shares_devices;
-  const bool by_price =
-      options_.engine == EngineWish::kAuto && VendorCalls::is_measured(model, membership_.ranks());
-  if (options_.engine != EngineWish::kNccl && !by_price) {
+  if (!VendorCalls::is_wanted(options_.engine, model, membership_.ranks())) {
     wish.refusal = Status::unsupported(
         "nobody asked for it when the communicator was made (TUTTI_ENGINE=nccl), and nobody has "
         "measured it among as many ranks (tutti tune)");

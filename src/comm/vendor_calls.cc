@@ -14,14 +14,14 @@ std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1
 
 }  // namespace
 
-bool VendorCalls::is_measured(const select::Model& model, int ranks) {
+bool VendorCalls::is_wanted(EngineWish wish, const select::Model& model, int ranks) {
+  if (wish != EngineWish::kAuto) return wish == EngineWish::kNccl;
   return std::any_of(model.vendor.begin(), model.vendor.end(),
                      [ranks](const select::VendorTimes& one) { return one.ranks == ranks; });
 }
 
 bool VendorCalls::is_of_interest(EngineWish wish) const {
-  const bool by_price = wish == EngineWish::kAuto && is_measured(model_, streams_.ranks());
-  return is_meant(wish) || by_price;
+  return is_wanted(wish, model_, streams_.ranks());
 }
 
 Status VendorCalls::compare_prices(const Request& request) const {

@@ -28,8 +28,9 @@ class VendorCalls final : public WholeCalls {
         model_(model),
         others_ns_(std::move(others_ns)),
         labels_(labels) {}
-  /// Whether somebody has measured calls of the library among so many ranks.
-  static bool is_measured(const select::Model& model, int ranks);
+  /// Whether such a wish asks for the library, or leaves the choice to prices and somebody has
+  /// measured its calls among so many ranks.
+  static bool is_wanted(EngineWish wish, const select::Model& model, int ranks);
   VendorCalls(const VendorCalls&) = delete;
   VendorCalls& operator=(const VendorCalls&) = delete;
 
