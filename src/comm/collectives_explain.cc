@@ -58,7 +58,8 @@ std::string Collectives::explain(const Request& request) {
     text += "  " + std::string(candidate.algorithm->name);
     if (candidate.parameters.lanes > 1) text += ":" + std::to_string(candidate.parameters.lanes);
     if (candidate.far_slices > 0) {
-      text += " in " + std::to_string(candidate.far_slices) + " slices between hosts";
+      const char* const slices = candidate.far_slices == 1 ? " slice" : " slices";
+      text += " in " + std::to_string(candidate.far_slices) + slices + " between hosts";
     }
     text += candidate.encodes ? ", encoded: " : ": ";
     text += candidate.rejected.empty()

@@ -231,7 +231,7 @@ class Machine {
   bool near(uint32_t a, uint32_t b) const {
     return group_->near(static_cast<int>(a), static_cast<int>(b));
   }
-  /// Begins a event of the thread: its clock ticks.
+  /// Begins an event of the thread: its clock ticks.
   void begin(uint32_t thread, const PlanEvent& event) {
     threads_[thread].clock.tick(thread);
     threads_[thread].events.push_back(event);
