@@ -41,7 +41,7 @@ std::vector<double> by_node(const std::vector<double>& uplinks, const group::Lev
 constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
 constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
 // The messages of a longer slice have left the caches when they are folded. Over a socket of one
-// host 64 MiB took 20 ms more in slices of 8 MiB than in those of 512 KiB.
+// host 64 MiB took 20 ms more in one or two slices than in those of 512 KiB.
 constexpr double kColdNsPerByte = 0.3;
 constexpr double kWorthwhile = 0.9;  // of a price
 
