@@ -10,9 +10,10 @@
 //   --fault early   a communicator is destroyed before its graph, which is then run once more
 //   --fault differ  the last rank has captured one word more: every rank hears which calls differ
 //   --fault sizes   the same of sends and receives in a ring: every neighbour of that rank hears it
-//   --fault late    the last rank does not launch its graph of sends and receives: the deadline of
-//   the
-//                   others names it
+//   --fault more    the last rank's graph has a call more: the deadline of its run says so
+//   --fault discard the last rank captures other calls, and throws that graph away: no fault
+//   --fault late    the last rank does not launch its graph of sends and receives: the others'
+//                   deadline names it
 //
 // A line for each rank says what it did. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -84,6 +85,8 @@ class Rank {
   void abort_one();
   void end_early();
   void differ(CallSpec::Kind kind);
+  void have_more();
+  void discard();
   void be_late();
   uint64_t replays() const { return replays_; }
   uint64_t calls() const { return calls_; }
@@ -111,10 +114,12 @@ class Rank {
   void follow(driver::CUstream behind, driver::CUstream before);
   std::unique_ptr<Graph> capture(Dice& dice, const std::vector<Placed>& calls);
   std::unique_ptr<Graph> capture_simple(const std::vector<Placed>& calls);
-  std::vector<Placed> one_of_each();
+  std::vector<Placed> one_of_each(std::optional<int> comm = {});
   void replay(Dice& dice, const Graph& graph, const std::vector<Placed>& calls);
   bool check();
   void check_failed(uint64_t since_ns);
+  bool set_deadline();
+  bool is_last() const { return member_.rank() == member_.ranks() - 1; }
   std::string launch_until_failed(const Graph& graph);
 
   Member& member_;
@@ -266,12 +271,12 @@ bool Rank::run_graph(uint64_t index) {
   return check();
 }
 
-std::vector<Rank::Placed> Rank::one_of_each() {
+std::vector<Rank::Placed> Rank::one_of_each(std::optional<int> comm) {
   std::vector<Placed> calls;
   for (int kind = 0; kind < CallSpec::kKinds; ++kind) {
     Dice dice(static_cast<uint64_t>(kind) + 1);
     Placed call = place(dice);
-    call.spec = {kind, static_cast<size_t>(1000 + kind), 0, kind % kComms, ++calls_};
+    call.spec = {kind, static_cast<size_t>(1000 + kind), 0, comm.value_or(kind % kComms), ++calls_};
     call.send_words = call.spec.send_words(member_.ranks());
     call.recv_words = call.spec.recv_words(member_.ranks());
     call.at = {pieces_.on_device(call.send_words), pieces_.on_device(call.recv_words)};
@@ -314,8 +319,7 @@ void Rank::kill_one() {
 }
 
 void Rank::abort_one() {
-  std::vector<Placed> calls = one_of_each();
-  for (Placed& call : calls) call.spec.comm = 0;
+  const std::vector<Placed> calls = one_of_each(0);
   const std::unique_ptr<Graph> graph = capture_simple(calls);
   std::atomic<uint64_t>& aborted_ns = member_.board().numbers[0];
   if (!member_.meet()) return;
@@ -342,8 +346,7 @@ void Rank::abort_one() {
 }
 
 void Rank::end_early() {
-  std::vector<Placed> calls = one_of_each();
-  for (Placed& call : calls) call.spec.comm = 1;
+  const std::vector<Placed> calls = one_of_each(1);
   const std::unique_ptr<Graph> graph = capture_simple(calls);
   graph->launch(stream(0));
   if (!streams_[0].synchronize().ok()) return member_.fail("its stream failed");
@@ -371,18 +374,16 @@ std::string Rank::launch_until_failed(const Graph& graph) {
 }
 
 void Rank::differ(CallSpec::Kind kind) {
-  std::vector<Placed> calls = one_of_each();
-  for (Placed& call : calls) call.spec.comm = 0;
+  std::vector<Placed> calls = one_of_each(0);
   std::swap(calls.front(), calls[kind]);
   Placed& first = calls.front();
-  const bool is_last = member_.rank() == member_.ranks() - 1;
-  if (is_last) ++first.spec.count;
+  if (is_last()) ++first.spec.count;
   first.at = {pieces_.on_device(first.spec.send_words(member_.ranks())),
               pieces_.on_device(first.spec.recv_words(member_.ranks()))};
   const std::unique_ptr<Graph> graph = capture_simple(calls);
   if (!member_.meet()) return;
   const std::string text = launch_until_failed(*graph);
-  const size_t words = first.spec.count - (is_last ? 1 : 0);
+  const size_t words = first.spec.count - (is_last() ? 1 : 0);
   const size_t unit = kind == CallSpec::kRing ? sizeof(uint64_t) : 1;
   for (const size_t count : {words, words + 1}) {
     if (text.find(" of " + std::to_string(count * unit) + " ") != text.npos) continue;
@@ -391,17 +392,44 @@ void Rank::differ(CallSpec::Kind kind) {
   member_.meet();
 }
 
-void Rank::be_late() {
+bool Rank::set_deadline() {
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.timeout_ns = 300 * kMsNs;
-  if (!went(member_, tuttiCommSetOptions(comms_[0], &options), comms_[0], "its options")) return;
-  std::vector<Placed> calls = {one_of_each()[CallSpec::kRing]};
-  calls[0].spec.comm = 0;
+  return went(member_, tuttiCommSetOptions(comms_[0], &options), comms_[0], "its options");
+}
+
+void Rank::have_more() {
+  if (!set_deadline()) return;
+  std::vector<Placed> calls = one_of_each(0);
+  calls.resize(is_last() ? 4 : 3);
   const std::unique_ptr<Graph> graph = capture_simple(calls);
-  const int last = member_.ranks() - 1;
-  if (member_.rank() != last) {
+  if (!member_.meet()) return;
+  const std::string text = launch_until_failed(*graph);
+  const bool hears = text.find("call 4 of captured graph 1 differs") != text.npos;
+  if (is_last() && !hears) member_.fail("it does not hear that others have less: " + text);
+  member_.meet();
+}
+
+void Rank::discard() {
+  std::vector<Placed> other = one_of_each(), calls = one_of_each();
+  std::swap(other.front().spec.count, other.back().spec.count);
+  if (is_last()) (void)capture_simple(other);
+  Dice dice(options_.seed);
+  for (int graphs = 0; graphs < 3 && ok_; ++graphs) {
+    replay(dice, *capture_simple(calls), calls);
+    if (!check()) return;
+    calls = one_of_each();
+  }
+  member_.meet();
+}
+
+void Rank::be_late() {
+  if (!set_deadline()) return;
+  const std::vector<Placed> calls = {one_of_each(0)[CallSpec::kRing]};
+  const std::unique_ptr<Graph> graph = capture_simple(calls);
+  if (!is_last()) {
     const std::string text = launch_until_failed(*graph);
-    const std::string wanted = "rank " + std::to_string(last);
+    const std::string wanted = "rank " + std::to_string(member_.ranks() - 1);
     const size_t at = text.find("passed its deadline: " + wanted);
     if (at == text.npos || text.find("has not come to this run", at) == text.npos) {
       member_.fail("the deadline does not name " + wanted + ": " + text);
@@ -422,6 +450,8 @@ void run_rank(Member& member, const Options& options) {
   if (options.fault == "early") return rank.end_early();
   if (options.fault == "differ") return rank.differ(CallSpec::kAllReduce);
   if (options.fault == "sizes") return rank.differ(CallSpec::kRing);
+  if (options.fault == "more") return rank.have_more();
+  if (options.fault == "discard") return rank.discard();
   if (options.fault == "late") return rank.be_late();
   const uint64_t start_ns = now_ns();
   for (int i = 0; i < options.graphs; ++i) {

@@ -58,11 +58,22 @@ class CapturedCalls(unittest.TestCase):
 
     def test_ranks_that_captured_other_calls_hear_which(self):
         for ranks in (2, 4):
-            self.check("--fault", "differ", "--ranks", ranks)
+            done = self.check("--fault", "differ", "--ranks", ranks)
+            self.assertRegex(done.stderr, "call 1 of captured graph 1 differs: rank .*: all_reduce of 100[01] .*"
+                                          "rank .*: all_reduce of 100[01] .*must capture the same calls")
 
     def test_ranks_whose_captured_transfers_differ_hear_of_both_ends(self):
         for ranks in (2, 3):
-            self.check("--fault", "sizes", "--ranks", ranks)
+            done = self.check("--fault", "sizes", "--ranks", ranks)
+            self.assertRegex(done.stderr, "transfer 1 of captured graph 1 differs: rank .*: send of 80.* bytes; rank")
+
+    def test_a_rank_whose_graph_has_a_call_more_hears_it(self):
+        self.check("--fault", "more", "--ranks", 3)
+
+    def test_a_graph_that_is_thrown_away_disturbs_nobody(self):
+        done = self.check("--fault", "discard", "--seed", 2)
+        self.assertNotIn("of captured graph 2 differs", done.stderr)
+        self.assertNotIn("of captured graph 3 differs", done.stderr)
 
     def test_a_deadline_names_the_rank_that_does_not_launch_its_graph(self):
         self.check("--fault", "late", "--ranks", 2)

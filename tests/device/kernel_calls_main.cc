@@ -7,6 +7,7 @@
 //   --rounds N     each of all calls and of two graphs in turns (default 3)
 //   --late WAY     the last rank does not come to a call: "eager", or "captured" to a run of a
 //                  graph. The others print what they hear at the deadline
+//   --differs 1    the last rank's graph has a word more. Each prints what it hears
 //
 //   --swapped 1    rank 0 makes an all_reduce and then an all_gather of another communicator, the
 //                  others the other way round. Each prints what it hears at the deadline
@@ -31,7 +32,7 @@ using testing_support::Member;
 struct Options {
   int ranks = 3, rounds = 3;
   std::string late;
-  int swapped = 0;
+  int swapped = 0, differs = 0;
 };
 
 using Statistics = decltype(&softdev_statistics);
@@ -101,22 +102,36 @@ class Rank {
     if (!set_deadline(seat_.comm())) return;
     calls_.push_back(make(CallSpec::kAllReduce, kCounts[1]));
     const std::unique_ptr<Graph> graph = way == "captured" ? capture(calls_[0]) : nullptr;
-    const bool is_last = member_.rank() + 1 == member_.ranks();
-    if (!is_last && graph != nullptr) graph->launch(stream_.get());
-    if (!is_last && graph == nullptr) put(calls_[0]);
+    if (!is_last() && graph != nullptr) graph->launch(stream_.get());
+    if (!is_last() && graph == nullptr) put(calls_[0]);
+    tell_failure(!is_last());
+  }
+
+  void differ() {
+    if (!set_deadline(seat_.comm())) return;
+    calls_.push_back(make(CallSpec::kAllReduce, kCounts[1] + (is_last() ? 1 : 0)));
+    const std::unique_ptr<Graph> graph = capture(calls_[0]);
+    if (!member_.meet()) return;
+    graph->launch(stream_.get());
+    tell_failure(true);
+  }
+
+ private:
+  bool is_last() const { return member_.rank() + 1 == member_.ranks(); }
+
+  void tell_failure(bool awaits) {
     tuttiResult_t state = tuttiSuccess;
-    while (!is_last && state == tuttiSuccess) {
+    while (awaits && state == tuttiSuccess) {
       if (!went(member_, tuttiCommGetAsyncError(seat_.comm(), &state), seat_.comm(), "asking")) {
         return;
       }
     }
     if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
-    if (!is_last) std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(seat_.comm()));
+    if (awaits) std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(seat_.comm()));
     std::fflush(stdout);
     member_.meet();
   }
 
- private:
   bool set_deadline(tuttiComm_t comm) {
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.timeout_ns = 500'000'000;
@@ -216,6 +231,7 @@ void run_rank(Member& member, const Options& options) {
     Rank rank(member, *seat, client.value());
     if (!options.late.empty()) return rank.be_late(options.late);
     if (options.swapped != 0) return rank.swap();
+    if (options.differs != 0) return rank.differ();
     rank.run(options.rounds);
   }
   went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
@@ -231,6 +247,7 @@ int main(int argc, char** argv) {
                     {{"--ranks", into(options.ranks, 2, 16)},
                      {"--rounds", into(options.rounds, 1)},
                      {"--late", into(options.late)},
+                     {"--differs", into(options.differs, 0, 1)},
                      {"--swapped", into(options.swapped, 0, 1)}})) {
     return 2;
   }

@@ -46,6 +46,12 @@ class KernelCalls(unittest.TestCase):
                 self.assertRegex(said, f"rank {rank}: .*(deadline.*rank 2|because of rank 2)")
             self.assertRegex(said, "rank .*: .*passed its deadline.*rank 2")
 
+    def test_graphs_that_differ_are_named_at_the_deadline_with_both_calls(self):
+        done = run("kernel_calls", "--differs", "1", SOFTDEV_DEVICES="3")
+        self.assertRegex(done.stdout, "rank 2: .*call 1 of captured graph 1 differs")
+        for count in ("100", "101"):
+            self.assertIn(f"all_reduce of {count} ", done.stdout)
+        self.assertIn("call 1 of captured graph 1 differs", done.stderr)
 
     def test_two_communicators_in_different_orders(self):
         """At the deadline both calls are named, by kernels that wait and by streams."""

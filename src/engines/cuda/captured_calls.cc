@@ -51,7 +51,8 @@ CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUc
              .pair_bytes = pairs_.slots.pair_bytes(),
              .name_of = options.name_of,
              .owner = std::move(parts.owner),
-             .let_go = [this] { let_go(); }}) {}
+             .let_go = [this] { let_go(); },
+             .report = options.report}) {}
 
 Status CapturedCalls::watch() { return Watchdog::get().watch(runs_); }
 
@@ -92,6 +93,10 @@ void CapturedCalls::let_go() {
 
 // Around what an engine puts there stand the steps that are around a plan.
 Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
+  runs_.announce_capture({.capture = call.where.capture,
+                          .call = &call.described,
+                          .signature = call.call.signature,
+                          .transfers = {}});
   streams::DeviceEngine* const engine = engines_[static_cast<size_t>(call.engine)].get();
   if (engine != nullptr && engine->runs_alone()) {
     auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
@@ -121,6 +126,10 @@ Status CapturedCalls::put(exec::StreamedTransfers& call) {
   }
   const Result<std::shared_ptr<CapturedPairs>> pairs = pairs_of(call.where.front());
   if (!pairs.ok()) return pairs.status();
+  runs_.announce_capture({.capture = call.where.front().capture,
+                          .call = call.described ? &*call.described : nullptr,
+                          .signature = call.call.signature,
+                          .transfers = call.transfers});
   CapturedCall kept;
   kept.signature = call.call.signature;
   kept.described = call.described;

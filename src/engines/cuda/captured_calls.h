@@ -57,6 +57,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   drivers::cuda::CUdeviceptr fused_words() const { return pages_.fused(rank_); }
   streams::FusedWords& host_words() const { return pages_.memory().page(rank_).fused; }
   const streams::CallComparison& comparison() const { return runs_.comparison(); }
+  const streams::CaptureComparison& captures() const { return runs_.captures(); }
   /// Whether a run has begun that is not over.
   bool look() { return runs_.look(); }
   /// A rank that the oldest run that is not over waits for, if it waits for one.

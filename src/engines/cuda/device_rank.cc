@@ -77,7 +77,7 @@ Status CudaDeviceRank::take_graphs(CapturedPages pages) {
       cuda_, context_, options_,
       CapturedCalls::Parts{std::move(pages), calls_.owner(), kernels_, addresses(),
                            ring_->captured_slots()});
-  calls_.compare_also(captured_->comparison());
+  calls_.compare_also(captured_->comparison(), captured_->captures());
   return captured_->watch();
 }
 

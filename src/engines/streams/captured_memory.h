@@ -6,6 +6,7 @@
 //   CapturedPairWords    by peer: those of sends and receives
 //   recent, log          of the last runs (call_comparison.h)
 //   transfers            with each peer, as a TransferBook has them
+//   captured             what the rank captures (capture_comparison.h)
 //
 // Owns: nothing. Threads: see CapturedRuns. Errors: none.
 #pragma once
@@ -19,6 +20,7 @@
 
 #include "src/diagnosis/described_call.h"
 #include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/capture_comparison.h"
 #include "src/engines/streams/captured_words.h"
 #include "src/engines/streams/fused_words.h"
 #include "src/exec/arena_map.h"
@@ -57,8 +59,7 @@ class CapturedMemory {
     return exec::ArenaLayout::page(sizeof(CapturedPage) + ranks * sizeof(CapturedPairWords));
   }
   static uint64_t bytes(size_t ranks) {
-    return word_bytes(ranks) + kHostBytes +
-           exec::ArenaLayout::page(2 * ranks * exec::ArenaLayout::kTransferLogBytes);
+    return word_bytes(ranks) + kHostBytes + transfer_bytes(ranks) + kCaptureBytes;
   }
 
   size_t ranks() const { return bases_.size(); }
@@ -73,6 +74,10 @@ class CapturedMemory {
             .log = reinterpret_cast<diagnosis::CallLog::Run*>(host + kRecentBytes),
             .transfers = reinterpret_cast<exec::TransferLog::CalledEntry*>(host + kHostBytes)};
   }
+  CaptureEntry* captured(size_t rank) const {
+    return reinterpret_cast<CaptureEntry*>(bases_[rank] + word_bytes(ranks()) + kHostBytes +
+                                           transfer_bytes(ranks()));
+  }
   /// All slots of the rank are free: before anybody uses them.
   void free_slots(size_t rank) const {
     for (size_t peer = 0; peer < ranks(); ++peer) {
@@ -86,6 +91,12 @@ class CapturedMemory {
   static constexpr uint64_t kHostBytes =
       kRecentBytes +
       exec::ArenaLayout::page(diagnosis::CallLog::kRuns * sizeof(diagnosis::CallLog::Run));
+
+  static constexpr uint64_t kCaptureBytes =
+      exec::ArenaLayout::page(CaptureEntry::kEntries * sizeof(CaptureEntry));
+  static uint64_t transfer_bytes(size_t ranks) {
+    return exec::ArenaLayout::page(2 * ranks * exec::ArenaLayout::kTransferLogBytes);
+  }
 
   std::vector<std::byte*> bases_;  // by rank
 };

@@ -20,6 +20,16 @@ ComparedRanks compared(const CapturedRuns::RunsOfRank& parts) {
   return ranks;
 }
 
+CaptureComparison::CapturingRanks capturing(const CapturedRuns::RunsOfRank& parts) {
+  CaptureComparison::CapturingRanks ranks;
+  for (size_t rank = 0; rank < parts.memory.ranks(); ++rank) {
+    ranks.entries.push_back(parts.memory.captured(rank));
+  }
+  ranks.rank = parts.rank;
+  ranks.name_of = parts.name_of;
+  return ranks;
+}
+
 }  // namespace
 
 CapturedRuns::CapturedRuns(RunsOfRank parts)
@@ -27,7 +37,9 @@ CapturedRuns::CapturedRuns(RunsOfRank parts)
       rank_(static_cast<size_t>(parts.rank)),
       name_of_(parts.name_of),
       let_go_(std::move(parts.let_go)),
+      report_(std::move(parts.report)),
       comparison_(compared(parts)),
+      captures_(capturing(parts)),
       watch_(*this, {.rank = parts.rank, .manner = "in a graph", .name_of = parts.name_of},
              std::move(parts.owner)) {}
 
@@ -50,6 +62,12 @@ void CapturedRuns::begin(const CapturedCall& call) {
   watch_.keep(std::move(run));
 }
 
+void CapturedRuns::announce_capture(const CaptureComparison::CapturedPart& part) {
+  const std::optional<std::string> found = captures_.announce(part);
+  if (!found || !report_) return;
+  report_(*found + "; all ranks must capture the same calls in the same order: runs of both fail");
+}
+
 // A peer that has found a difference lets this rank's stream go on, to the run behind.
 std::optional<CallDifference> CapturedRuns::announce(const CapturedCall& call) {
   std::optional<schedule::Collective> part_of;
@@ -70,8 +88,10 @@ std::optional<int> CapturedRuns::find_late(const PendingCall& call) const {
 }
 
 std::string CapturedRuns::reason(const PendingCall& /*call*/, std::optional<int> late) const {
-  return late ? name_of_(*late) + " has not come to this run of its graph"
-              : "all ranks have begun it, but some stream is held up";
+  if (!late) return "all ranks have begun it, but some stream is held up";
+  const std::optional<std::string> differs = captures_.find();
+  return name_of_(*late) + " has not come to this run of its graph" +
+         (differs ? "; " + *differs : "");
 }
 
 void CapturedRuns::release() {

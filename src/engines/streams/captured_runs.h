@@ -44,13 +44,18 @@ class CapturedRuns final : public Watched, private StreamWords {
     uint64_t pair_bytes = 0;                  // as TransferBook's
     std::function<std::string(int)> name_of;  // a rank, in messages
     WatchOwner owner;
-    std::function<void()> let_go;  // what waits in a run beside the words
+    std::function<void()> let_go;                      // what waits in a run beside the words
+    std::function<void(const std::string&)> report{};  // to the log: calls that differ at capture
   };
   explicit CapturedRuns(RunsOfRank parts);
   CapturedRuns(const CapturedRuns&) = delete;
   CapturedRuns& operator=(const CapturedRuns&) = delete;
 
   const CallComparison& comparison() const { return comparison_; }
+  const CaptureComparison& captures() const { return captures_; }
+  /// Before the call is put into that capture. Where a peer has captured another one, the log is
+  /// told: the runs would fail.
+  void announce_capture(const CaptureComparison::CapturedPart& part);
   /// A run of the call has come, which stays until the run is over.
   void begin(const CapturedCall& call);
   /// Whether a run has begun that is not over. Lets it go on where that is due.
@@ -74,7 +79,9 @@ class CapturedRuns final : public Watched, private StreamWords {
   const size_t rank_;
   const std::function<std::string(int)> name_of_;
   const std::function<void()> let_go_;
+  const std::function<void(const std::string&)> report_;
   CallComparison comparison_;
+  CaptureComparison captures_;
   StreamWatch watch_;
   mutable Mutex mutex_;
   uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last run

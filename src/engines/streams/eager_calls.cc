@@ -153,9 +153,14 @@ void EagerCalls::patrol() {
 void EagerCalls::heed_engines() {
   for (DeviceEngine* const engine : engines_) {
     if (!options_.failure().ok()) break;
-    if (std::optional<DeviceEngine::EngineTrouble> found = engine->look()) {
-      fail(std::move(found->status), found->cause);
+    std::optional<DeviceEngine::EngineTrouble> found = engine->look();
+    if (!found) continue;
+    const auto differs = captures_ == nullptr ? std::nullopt : captures_->find();
+    if (differs) {
+      const std::string text = std::string(found->status.message()) + "; " + *differs;
+      found->status = Status(found->status.code(), text);
     }
+    fail(std::move(found->status), found->cause);
   }
   if (!patrols() || options_.failure().ok()) return;
   publish();
@@ -263,9 +268,11 @@ std::string EagerCalls::story_of(int rank, uint64_t number) const {
          ", its last on the host " + on_host;
 }
 
-// A rank that has called nothing has nothing to give up.
+// A rank that has called nothing has nothing to give up. Nothing tells of runs of graphs that
+// engines run alone, so there may have been some.
 std::optional<diagnosis::Loss> EagerCalls::find_loss() const {
-  const bool has_called = comparison_.has_calls() || (others_ != nullptr && others_->has_calls());
+  const bool has_called =
+      comparison_.has_calls() || patrols() || (others_ != nullptr && others_->has_calls());
   if (!has_called) return std::nullopt;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;

@@ -19,6 +19,7 @@
 
 #include "src/base/mutex.h"
 #include "src/engines/streams/call_comparison.h"
+#include "src/engines/streams/capture_comparison.h"
 #include "src/engines/streams/device_engine.h"
 #include "src/engines/streams/stream_watch.h"
 #include "src/engines/streams/watchdog.h"
@@ -33,8 +34,12 @@ class EagerCalls final : public Watched, private StreamWords {
   EagerCalls(const EagerCalls&) = delete;
   EagerCalls& operator=(const EagerCalls&) = delete;
 
-  /// A peer that gives up because of these follows from them, too; they outlive look().
-  void compare_also(const CallComparison& others) { others_ = &others; }
+  /// A peer that gives up because of these follows from them, too, and what an engine finds out
+  /// about a run may be due to what was captured; they outlive look().
+  void compare_also(const CallComparison& others, const CaptureComparison& captures) {
+    others_ = &others;
+    captures_ = &captures;
+  }
   /// This communicator, for calls that are watched elsewhere. Outlived by this.
   WatchOwner owner();
 
@@ -91,6 +96,7 @@ class EagerCalls final : public Watched, private StreamWords {
   const size_t rank_;
   CallComparison comparison_;
   const CallComparison* others_ = nullptr;
+  const CaptureComparison* captures_ = nullptr;
   std::vector<DeviceEngine*> engines_;
   std::atomic<bool> patrols_{false};
   StreamWatch watch_;
