@@ -290,13 +290,6 @@ Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_pla
   return plans_->prepare_vectors(request, longest_of(*request.counts), in_place, {});
 }
 
-// A graph keeps what it names, and a registration may end before.
-Result<RegisteredCall> DeviceCalls::find_registered(const Request& request, bool in_place,
-                                                    bool is_captured) const {
-  if (is_captured) return Status::unsupported("calls in graphs are staged");
-  return places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
-}
-
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
                                                 const exec::StreamPlace& where) {
   const Result<WholeCalls*> whole = choose_whole(request, where.capture != 0);
@@ -309,7 +302,8 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
     streamed.where = where;
     return streamed;
   }
-  const Result<RegisteredCall> direct = find_registered(request, in_place, where.capture != 0);
+  const Result<RegisteredCall> direct =
+      places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
   const Result<const Prepared*> prepared =
       direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
                   : prepare(request, in_place, {});
@@ -445,7 +439,8 @@ std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
       prepare(request, direct.value().in_place, {direct.value().mode, false});
   if (!prepared.ok()) return "; in registered memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  return "; in registered memory direct, " + text_of(plan, rank_->count(plan, false, 0, false));
+  return "; in registered memory direct, also in graphs, " +
+         text_of(plan, rank_->count(plan, false, 0, false));
 }
 
 }  // namespace tutti::comm

@@ -156,8 +156,6 @@ class DeviceCalls {
   std::string explain_network(const Request& request, bool in_place);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
-  Result<RegisteredCall> find_registered(const Request& request, bool in_place,
-                                         bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);
   std::string objections(const Request& request, EngineWish engine, const WholeCalls* taken) const;
   Status room_for_pairs() const;

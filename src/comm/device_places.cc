@@ -26,6 +26,8 @@ ReadBuffer buffer_read_in(Collective collective) {
     case Collective::kBroadcast:
       return ReadBuffer::kOutput;  // the root's input is its own affair
     default:
+      // A gather's root alone knows whether it is in place, a scatter's root alone has an input,
+      // and the two ends of a transfer have buffers of their own.
       return ReadBuffer::kNothing;
   }
 }

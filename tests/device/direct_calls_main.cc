@@ -4,7 +4,9 @@
 //   --ranks N --rounds R --seed S --kib K
 //                   random calls of up to K KiB a block, each compared with what it must be; the
 //                   input is written over right behind each call, memory is deregistered while
-//                   calls read it, and freed memory is replaced at its address
+//                   calls read it, and freed memory is replaced at its address. Some are captured
+//                   and run twice, for the second time behind the end of their registration
+//   --captured 1    all of them are
 //   --fault differ  one rank passes a buffer at another place: all ranks learn which
 //   --fault sizes   one rank registers fewer bytes than the others: all ranks are refused
 //   --race 1        one rank writes to its input in another stream, which nothing orders
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "tests/device/graphs.h"
 #include "tests/device/must.h"
 #include "tests/device/seat.h"
 #include "tests/software_device/client.h"
@@ -36,7 +39,7 @@ struct Options {
   int ranks = 3, rounds = 40;
   uint64_t seed = 1;
   int kib = 64;
-  int race = 0;
+  int race = 0, captured = 0;
   std::string fault;
   size_t most_words() const { return static_cast<size_t>(kib) * 1024 / 8; }
 };
@@ -64,14 +67,15 @@ struct Round {
   bool is_registered = false;  // the buffer that peers read, and of all_reduce both
   size_t region = 0, at = 0;   // where, in words
   int late = -1;
-  bool deregisters = false, replaces = false;
+  bool deregisters = false, replaces = false, captured = false;
 };
 
 class Rank {
  public:
-  Rank(Member& member, Seat& seat, const Options& options)
+  Rank(Member& member, Seat& seat, const softdev::Client& client, const Options& options)
       : member_(member),
         seat_(seat),
+        client_(client),
         options_(options),
         ranks_(static_cast<size_t>(member.ranks())),
         self_(static_cast<size_t>(member.rank())),
@@ -155,6 +159,7 @@ class Rank {
     if (dice.one_in(4)) round.late = static_cast<int>(dice.below(ranks_));
     round.deregisters = dice.one_in(4);
     round.replaces = dice.one_in(8);
+    round.captured = dice.one_in(3) || options_.captured != 0;
     return round;
   }
 
@@ -250,24 +255,43 @@ class Rank {
 
   bool run_round(const Round& round, uint64_t number) {
     const Buffers buffers = place(round, number);
+    bool right = true;
+    if (round.captured) {
+      const Graph graph(client_, static_cast<driver::CUstream>(seat_.stream().handle),
+                        [&] { right = submit(round, buffers); });
+      const auto launch = [&] {
+        graph.launch(static_cast<driver::CUstream>(seat_.stream().handle));
+        return true;
+      };
+      right = right && run_once(round, 2 * number, buffers, launch) && deregister(round) &&
+              run_once(round, 2 * number + 1, buffers, launch);
+    } else {
+      const auto work = [&] { return submit(round, buffers) && deregister(round); };
+      right = run_once(round, 2 * number, buffers, work);
+    }
+    return right && renew(round);
+  }
+
+  bool deregister(const Round& round) {
+    if (!round.deregisters) return true;
+    return went(member_, tuttiCommDeregister(seat_.comm(), handles_[round.region]), seat_.comm(),
+                "tuttiCommDeregister");
+  }
+
+  template <class Work>
+  bool run_once(const Round& round, uint64_t number, const Buffers& buffers, const Work& work) {
     Words words(input_words(round));
     for (size_t i = 0; i < words.size(); ++i) words[i] = value(number, self_, i);
     const bool sends = holds(round, false), receives = holds(round, true);
     if (sends && !copy(buffers.send, words.data(), words.size())) return false;
     if (!seat_.synchronize()) return false;
     if (member_.rank() == round.late) testing_support::sleep_ns(20'000'000);
-    if (!submit(round, buffers)) return false;
+    if (!work()) return false;
     // The peers have read it when the stream is here.
     const bool separate = !round.in_place;
     if (sends && separate && !copy(buffers.send, pointer(garbage_), words.size())) return false;
-    if (round.deregisters &&
-        !went(member_, tuttiCommDeregister(seat_.comm(), handles_[round.region]), seat_.comm(),
-              "tuttiCommDeregister")) {
-      return false;
-    }
     if (!seat_.synchronize()) return false;
-    if (receives && !check(round, number, buffers)) return false;
-    return renew(round);
+    return !receives || check(round, number, buffers);
   }
 
   bool check(const Round& round, uint64_t number, const Buffers& buffers) {
@@ -276,7 +300,7 @@ class Rank {
     for (size_t i = 0; i < got.size(); ++i) {
       if (got[i] == expected(round, number, i)) continue;
       char text[160];
-      std::snprintf(text, sizeof text, "round %d, %s of %zu words%s%s: word %zu is %016llx",
+      std::snprintf(text, sizeof text, "run %d, %s of %zu words%s%s: word %zu is %016llx",
                     static_cast<int>(number), round.one->name, round.words,
                     round.in_place ? ", in place" : "", round.is_registered ? ", registered" : "",
                     i, static_cast<unsigned long long>(got[i]));
@@ -324,6 +348,7 @@ class Rank {
 
   Member& member_;
   Seat& seat_;
+  const softdev::Client& client_;
   const Options options_;
   const size_t ranks_, self_, most_;
   const driver::DeviceMemory ordinary_, garbage_;
@@ -333,7 +358,9 @@ class Rank {
 void run_rank(Member& member, const Options& options) {
   const std::unique_ptr<Seat> seat = Seat::open(member);
   if (seat == nullptr) return;
-  Rank rank(member, *seat, options);
+  const Result<softdev::Client> client = softdev::Client::open();
+  if (!client.ok()) return member.fail(std::string(client.status().message()));
+  Rank rank(member, *seat, client.value(), options);
   if (options.fault == "differ") return rank.differ();
   if (options.fault == "sizes") return rank.differ_in_size();
   rank.run();
@@ -352,6 +379,7 @@ int main(int argc, char** argv) {
                      {"--seed", into(options.seed)},
                      {"--kib", into(options.kib, 1)},
                      {"--race", into(options.race)},
+                     {"--captured", into(options.captured, 0, 1)},
                      {"--fault", into(options.fault)}})) {
     return 2;
   }

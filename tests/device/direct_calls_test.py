@@ -40,12 +40,19 @@ class DirectCalls(unittest.TestCase):
     def test_where_memory_is_freed_without_waiting(self):
         self.check("--ranks", "3", "--seed", "6", SOFTDEV_FREE_WAITS="0")
 
+    def test_captured_calls_read_registered_memory_behind_its_end(self):
+        done = run("--ranks", "3", "--seed", "8", "--rounds", "60", "--captured", "1", TUTTI_LOG="info")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for name in ("all_reduce", "all_gather", "reduce_scatter", "reduce", "broadcast", "all_to_all"):
+            self.assertIn(f": {name} reads registered device memory", done.stderr)
+
     def test_calls_of_devices_that_may_not_reach_each_other_are_staged(self):
         self.check("--ranks", "3", "--seed", "7", NCCL_P2P_DISABLE="1")
 
     def test_nobody_writes_to_what_a_peer_still_reads(self):
-        done = self.checked("--rounds", "25")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for arguments in ((), ("--captured", "1")):
+            done = self.checked("--rounds", "25", *arguments)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_the_checker_sees_who_writes_to_an_input_before_its_call_is_over(self):
         done = self.checked("--rounds", "0", "--race", "1")

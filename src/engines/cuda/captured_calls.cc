@@ -6,6 +6,7 @@
 #include "src/base/clock.h"
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/peer_memory.h"
 #include "src/exec/pairs.h"
 #include "src/plan/walk.h"
 
@@ -194,18 +195,34 @@ Status CapturedCalls::put_steps(CUstream stream, const CapturedSteps& steps, boo
   return words.submit(cuda_, stream);
 }
 
+// Registrations may end before the graph.
+Status CapturedCalls::keep_read(const exec::StreamedCall& call) const {
+  auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
+  for (const exec::PeerBuffers* const read : {&call.inputs, &call.outputs}) {
+    if (read->memory == nullptr) continue;
+    if (Status s = drivers::cuda::keep_with(cuda_, graph, read->memory); !s.ok()) return s;
+  }
+  return {};
+}
+
 Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors) {
+  if (Status s = keep_read(call); !s.ok()) return s;
   StreamMachine machine(&cuda_, kernels_.get(), addresses_);
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
-  StreamCall put{reinterpret_cast<CUdeviceptr>(call.call.send),
-                 reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
-                 call.factor ? &*call.factor : nullptr};
+  std::vector<CUdeviceptr> inputs, outputs;
+  find_places(call.inputs, inputs);
+  find_places(call.outputs, outputs);
+  const auto send = reinterpret_cast<CUdeviceptr>(call.call.send);
+  const auto recv = reinterpret_cast<CUdeviceptr>(call.call.recv);
+  StreamCall put{call.first_copied > 0 ? recv : send,   recv,   stream,
+                 call.factor ? &*call.factor : nullptr, inputs, outputs};
   const Result<SideStream*> side = sides_.find(stream, call.where.capture, call.plan->lanes.size());
   if (!side.ok()) return side.status();
   put.side = side.value();
   put.captured = true;
   put.bounce = call.bounce;
   machine.start(*call.plan, put);
+  if (Status s = machine.copy_first(recv, send, call.first_copied); !s.ok()) return s;
   walk.start(*call.plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(machine);

@@ -5,20 +5,12 @@
 #include "src/drivers/cuda/context.h"
 #include "src/engines/cuda/device_rank.h"
 #include "src/engines/cuda/network_crossing.h"
+#include "src/engines/cuda/peer_memory.h"
 #include "src/engines/cuda/ring_parts.h"
 #include "src/engines/streams/captured_words.h"
 
 namespace tutti::engines::cuda {
 namespace {
-
-void place(const exec::PeerBuffers& buffers, std::vector<CUdeviceptr>& places) {
-  places.clear();
-  if (buffers.memory == nullptr) return;
-  for (std::byte* const range : buffers.memory->ranges()) {
-    const uint64_t offset = buffers.offset + places.size() * buffers.stride;
-    places.push_back(reinterpret_cast<CUdeviceptr>(range) + offset);
-  }
-}
 
 /// `arrived` empty: of an eager call.
 std::shared_ptr<exec::NetworkCrossing> crossing_of(std::unique_ptr<BounceSlot> slot,
@@ -39,8 +31,8 @@ std::shared_ptr<exec::NetworkCrossing> crossing_of(std::unique_ptr<BounceSlot> s
 Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
   const auto send = reinterpret_cast<CUdeviceptr>(call.call.send);
   const auto recv = reinterpret_cast<CUdeviceptr>(call.call.recv);
-  place(call.inputs, inputs_);
-  place(call.outputs, outputs_);
+  find_places(call.inputs, inputs_);
+  find_places(call.outputs, outputs_);
   StreamCall put{call.first_copied > 0 ? recv : send,   recv,    stream,
                  call.factor ? &*call.factor : nullptr, inputs_, outputs_};
   put.engines_alone = options_.engines_alone || call.engines_alone;

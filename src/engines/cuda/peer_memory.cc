@@ -114,6 +114,15 @@ Status CudaPeerMemory::import(CUdevice device, const exec::DeviceRankOptions& op
   return {};
 }
 
+void find_places(const exec::PeerBuffers& buffers, std::vector<CUdeviceptr>& places) {
+  places.clear();
+  if (buffers.memory == nullptr) return;
+  for (std::byte* const range : buffers.memory->ranges()) {
+    const uint64_t offset = buffers.offset + places.size() * buffers.stride;
+    places.push_back(reinterpret_cast<CUdeviceptr>(range) + offset);
+  }
+}
+
 bool CudaPeerMemory::is_there() const {
   const auto now = drivers::cuda::inspect_address(cuda_, mine_);
   return now.ok() && now.value().kind == facts_.kind && now.value().buffer_id == facts_.buffer_id;

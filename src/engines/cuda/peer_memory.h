@@ -24,6 +24,9 @@
 
 namespace tutti::engines::cuda {
 
+/// Where the buffers of all ranks lie, by rank; none, if no plan names them.
+void find_places(const exec::PeerBuffers& buffers, std::vector<drivers::cuda::CUdeviceptr>& places);
+
 class CudaPeerMemory final : public exec::PeerMemory {
  public:
   /// Collective (exec::DeviceRank::share). `device` is the rank's; its context is current.
