@@ -22,9 +22,10 @@
 // say where that is, or what was written. These have a small payload of their own:
 //   TARGET    {address, key}: message bytes of the channel's positions from `position` on lie
 //   there. PLACED    DATA without its bytes: {bytes, number, segments} were written to their
-//   target. KEY       {address, key}: where the sender's region lies, of message bytes. PUT_PLACED
-//   PUT without its bytes: {bytes, number, segments} were written to the region. WITHDRAW  the
-//   sender's region has ended. WITHDRAWN: nothing is written to it any more.
+//   target; 0 bytes: the write was of a channel that has ended. KEY       {address, key}: where the
+//   sender's region lies, of message bytes. PUT_PLACED  PUT without its bytes: {bytes, number,
+//   segments} were written to the region. WITHDRAW  the sender's region has ended. WITHDRAWN:
+//   nothing is written to it any more.
 //
 // Epochs of communicators end for themselves, and the channel's lane says nothing:
 //   OVER      the sender uses this epoch no more: it sends and takes nothing for it.

@@ -118,6 +118,7 @@ bool Inbound::take_placed_data(const FrameHeader& header, uint64_t bytes) {
   if (bytes > kMaxPlacedBytes || bytes > header.message_bytes) {
     return refuse("a placed frame is longer than allowed");
   }
+  if (bytes == 0) return true;  // its channel has ended there
   Channel* channel = channel_of(header);
   if (channel == nullptr) return sound();
   FrameHeader data = header;

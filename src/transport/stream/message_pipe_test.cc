@@ -277,6 +277,28 @@ TEST(StreamMessages, APlacedFrameThatComesBeforeItsBytesShows) {
   EXPECT_TRUE(early);
 }
 
+// The receiving end counts segments before a frame tells of them, and keeps few such numbers.
+TEST(StreamMessages, WritesOfChannelsThatEndAreForgottenByThePeer) {
+  constexpr uint32_t kMoreThanAPeerKeeps = 400;
+  Pair pair(1, true);
+  const auto source = pattern(40'000, 1);
+  for (uint32_t epoch = 0; epoch < kMoreThanAPeerKeeps; ++epoch) {
+    std::vector<std::byte> target(source.size());
+    pair.receive(1, {1, epoch, 0}, target);
+    while (pair.load(1) || pair.deliver(1)) {
+    }
+    pair.send(0, {1, epoch, 0}, source);
+    const auto write = pair.end(0).next_write({kMaxFrameBytes, kMaxFrameBytes});
+    ASSERT_TRUE(write);
+    pair.end(0).end_epoch({1, epoch});
+    pair.end(1).end_epoch({1, epoch});
+    pair.end(1).arrived(write->write.number, 1);
+    pair.end(0).written(write->write.name, 1);
+    pair.run();
+    ASSERT_FALSE(pair.end(1).faulty()) << epoch << ": " << pair.end(1).fault_status().message();
+  }
+}
+
 TEST(StreamMessages, MemoryWithoutAKeyTakesFramesInstead) {
   Pair pair(3, true);
   const auto source = pattern(200'000, 1);

@@ -385,11 +385,12 @@ void Outbound::push_placed(const PlacedWrites::WrittenFrame& done) {
   ControlFrame frame;
   frame.header = done.header;
   const bool put = done.line == &one_sided_;
+  const uint64_t bytes = done.line == nullptr ? 0 : done.bytes;
   frame.header.type = put ? FrameType::kPutPlaced : FrameType::kPlaced;
-  frame.bytes = encode(PlacedBytes{done.bytes, done.number, done.segments}, frame.payload.data());
+  frame.bytes = encode(PlacedBytes{bytes, done.number, done.segments}, frame.payload.data());
   frame.header.length = static_cast<uint32_t>(frame.bytes);
   if (!closed_) control_.push_back(frame);
-  if (put) return;
+  if (put || done.line == nullptr) return;
   auto& channel = *static_cast<Channel*>(done.line);
   --channel.writes;
   enlist(channel);

@@ -70,7 +70,7 @@ std::vector<PlacedWrites::WrittenFrame> PlacedWrites::take_told() {
     const Line line = flight.write.line;
     const bool waits = std::find(blocked.begin(), blocked.end(), line) != blocked.end();
     if (flight.ended && (line == nullptr || !waits)) {
-      if (line != nullptr) told.push_back(flight.write);
+      if (line != nullptr || flight.write.segments > 0) told.push_back(flight.write);
       continue;
     }
     left.push_back(flight);

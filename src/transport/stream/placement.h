@@ -55,7 +55,8 @@ class PlacedWrites {
   static constexpr size_t kMost = 64;  // at a time
   using Line = void*;
 
-  /// An ended write whose bytes the peer is to be told of, unless its line has been dropped.
+  /// An ended write whose bytes the peer is to be told of. Where its line has been dropped (null),
+  /// the peer has counted segments of it and is to forget them.
   struct WrittenFrame {
     FrameHeader header;
     Line line = nullptr;
@@ -80,7 +81,7 @@ class PlacedWrites {
   bool has_any_to(const transport::ChannelId& region, const void* line) const;
   /// Whether one reads memory of a channel or a put of this epoch.
   bool has_any_in(transport::EpochId epoch) const;
-  /// Nothing of this line is told any more.
+  /// No bytes of this line are told of any more.
   void drop(Line line);
 
  private:
