@@ -16,6 +16,8 @@
 //                  late to a reduce, when the first rank's next slice has come to the host while
 //                  the one before it is on its way (else it never comes)
 //   --expect 0     calls may go by the host as a whole
+//   --patience S   it is wrong if all of it takes longer (default 100)
+//   --cards NAME   the ranks of host H use the RDMA card NAME<H>, and nothing else between hosts
 //
 // Rank 0 prints for each collective the line of tuttiExplain about device memory. Exit status: 0
 // all was right, 1 it was not, 2 the command line is wrong.
@@ -41,8 +43,8 @@ using testing_support::Member;
 struct Wish {
   int ranks = 4, hosts = 2;
   size_t words = 5000;
-  int rounds = 2, graph = 0, expect = 1;
-  std::string only, fault;
+  int rounds = 2, graph = 0, expect = 1, patience = 100;
+  std::string only, fault, cards;
   uint64_t bound = 0;
 };
 
@@ -104,6 +106,7 @@ class Rank {
     const size_t at = all.find("on device memory");
     const std::string said = at == std::string::npos ? "nothing" : all.substr(at);
     std::printf("%s %s", kind.name, said.c_str());
+    std::fflush(stdout);  // whole, though others write to the same place
     const bool by_lanes = said.find("by streams within hosts") != std::string::npos;
     if (by_lanes != (wish_.expect != 0)) member_.fail(std::string(kind.name) + ": " + said);
   }
@@ -307,17 +310,25 @@ int main(int argc, char** argv) {
                      {"--only", into(wish.only)},
                      {"--bound", into(wish.bound)},
                      {"--fault", into(wish.fault)},
-                     {"--expect", into(wish.expect, 0, 1)}})) {
+                     {"--expect", into(wish.expect, 0, 1)},
+                     {"--patience", into(wish.patience, 1)},
+                     {"--cards", into(wish.cards)}})) {
     return 2;
   }
   TeamShape shape = TeamShape::processes(wish.ranks);
   for (int rank = 0; rank < wish.ranks; ++rank) {
-    const std::string host = "host-" + std::to_string(rank * wish.hosts / wish.ranks);
-    shape.environment.push_back({{"TUTTI_HOST_ID", host}});
+    const std::string host = std::to_string(rank * wish.hosts / wish.ranks);
+    Environment environment{{"TUTTI_HOST_ID", "host-" + host}};
+    if (!wish.cards.empty()) {
+      environment["TUTTI_RDMA_DEVICES"] = "=" + wish.cards + host;
+      environment["TUTTI_TRANSPORTS"] = "shm,verbs";
+    }
+    shape.environment.push_back(std::move(environment));
   }
   const TeamResult result = run_team(
       shape, [&](Member& member) { tutti::device_programs::run_rank(member, wish); },
-      [](uint64_t) { return std::string("its calls"); }, 100'000'000'000);
+      [](uint64_t) { return std::string("its calls"); },
+      static_cast<uint64_t>(wish.patience) * 1'000'000'000);
   std::printf("%s", result.report.c_str());
   const bool expected_death =
       wish.fault == "kill" && result.report.find("ended by signal 9") != std::string::npos;
