@@ -8,12 +8,23 @@
  *           hosts are served on the target by whichever of its threads waits in a call on the
  *           communicator, else by a thread of the library. A process has one such thread from its
  *           first window that spans hosts on; it sleeps while no access comes.
- * Memory:   a part may lie in any host memory, and every rank can access it. Processes of one host
+ * Memory:   a part may lie in any host memory, and every rank can access it; or in the memory of a
+ *           device, see below. Processes of one host
  *           map each other's memory if it is from tuttiMemAlloc(). They access other memory through
  *           the kernel (process_vm_writev), which is slower for small puts; where the kernel does
- *           not permit it (ptrace_scope, some containers) an access is tuttiUnsupported. A part in
- *           device memory is tuttiUnsupported on that rank when the window is made, and an error on
- *           all others. `source` and `target` may lie in device memory on a CUDA stream.
+ *           not permit it (ptrace_scope, some containers) an access is tuttiUnsupported. `source`
+ *           and `target` may lie in device memory on a CUDA stream.
+ * Devices:  parts may lie in device memory on some ranks or all: of the device that was current
+ *           when the communicator was made, from tuttiMemAllocFor(), or from cuMemCreate with a
+ *           POSIX descriptor. With other memory of a device, or where the devices of the host do
+ *           not reach each other, the registration is tuttiUnsupported on all ranks, and the
+ *           message names the rank. Puts to such a part and gets from it are for ranks of its host
+ *           alone, on CUDA streams, eager or captured, from and into device or pinned memory: the
+ *           stream itself copies from device to device. Else they are tuttiUnsupported, with the
+ *           reason. Signals go everywhere. A stream that holds an eager access is accessing the
+ *           part until it is past that, so ending the part waits for it, also for this rank's own.
+ *           A graph that holds one is not waited for: launch it only while the part is there. A
+ *           run that comes later fails the communicator, and has copied.
  * Ordering: the accesses of one rank to one peer take effect in the order of their calls, over all
  *           windows of the communicator. So a peer that sees a signal sees the data of all earlier
  *           puts, and when a get completes, even one of 0 bytes, all earlier puts of this rank are

@@ -23,13 +23,8 @@ Status describe_window(const char* call, Process& process, comm::WindowMemory& m
   look_for_device_memory();
   const Result<bool> on_device = is_device_memory(mine.bytes == 0 ? nullptr : mine.base);
   if (!on_device.ok()) return on_device.status();
-  if (on_device.value()) {
-    return Status::unsupported(
-        std::string(call) +
-        ": base is device memory, and a part lies in host memory: register "
-        "memory from tuttiMemAlloc, and put from, or get into, device memory "
-        "on a CUDA stream");
-  }
+  mine.on_device = on_device.value();
+  if (mine.on_device) return {};
   const auto arena = mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr) return {};  // nobody maps it: threads reach it, and the kernel's copies
   Result<std::string> handle = transport::describe_memory(*arena);
@@ -127,6 +122,13 @@ tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t s
     access.peer = static_cast<uint32_t>(peer);  // a negative one is beyond every rank
     access.window = window->window;
     status = access.window->check(access);
+    access.by_stream = access.bytes > 0 && access.window->is_on_device(access.peer);
+  }
+  if (status.ok() && access.by_stream && !is_of_device(stream)) {
+    status = Status::unsupported(std::string(comm::name_of(access.kind)) + ": the part of rank " +
+                                 std::to_string(peer) +
+                                 " lies in the memory of a device, so a stream of a device moves "
+                                 "the bytes: pass one (tuttiStreamCuda)");
   }
   if (!status.ok()) return refuse(comm, status);
   return submit(comm, operation::AccessOperation(*comm->communicator, access), stream);

@@ -256,7 +256,8 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
 Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_closed) {
   return memory_->open(
       mine, {id(), options_.membership.self.epoch, 0},
-      [this](const std::string& text) { return gather_texts(text); }, keep_closed);
+      [this](const std::string& text) { return gather_texts(text); },
+      [this](const WindowMemory& memory) { return streams_->share(memory); }, keep_closed);
 }
 
 Result<KeptMemory> Communicator::take_over(const MemorySource& source,
@@ -265,9 +266,10 @@ Result<KeptMemory> Communicator::take_over(const MemorySource& source,
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns =
       wait_limit.deadline_ns() - std::min(wait_limit.deadline_ns(), now_ns) + 1;
-  Result<KeptMemory> kept =
-      memory_->take_over(source, lists, {id(), options_.membership.self.epoch, 0},
-                         [&](const std::string& text) { return gather_texts(text, left_ns); });
+  Result<KeptMemory> kept = memory_->take_over(
+      source, lists, {id(), options_.membership.self.epoch, 0},
+      [&](const std::string& text) { return gather_texts(text, left_ns); },
+      [&](const WindowMemory& memory) { return streams_->share(memory); });
   if (kept.ok()) return kept;
   failure_->abort(kept.status());
   give_up();

@@ -87,7 +87,7 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
   DeviceSurroundings around{.places = &places_,
                             .find_way = [this](bool are_apart) { return find_way(are_apart); },
                             .wish = options_.engine,
-                            .agree = [this](const Status& mine) { return agree(mine); }};
+                            .agree = [this](const Status& mine) { return agree(*rounds_, mine); }};
   around.warn = [this](const std::string& text) {
     options_.env->log->warning("{}: {}", name_of(membership_.rank()), text);
   };
@@ -104,27 +104,19 @@ Status DeviceStreams::open(Planner& planner, const MakeRecorder& make_recorder) 
 exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
                                                     const select::Model& model) {
   exec::DeviceRankOptions options;
-  options.rank = numbers_->number_of(membership_.rank());
+  static_cast<exec::DeviceGroup&>(options) = group_of(*numbers_, *rounds_);
   options.ranks = numbers_->ranks().size();
   options.needs_ring = is_networked();
   for (size_t number = 0; number < numbers_->near(); ++number) {
     const auto rank = static_cast<size_t>(numbers_->ranks()[number]);
     options.arenas.push_back(membership_.peers()[rank].arena);
-    options.links.push_back(membership_.peers()[rank].mapped);
-    options.devices.push_back(membership_.profiles()[rank].device);
   }
-  options.where = options_.place;
   options.ring_bytes = options_.env->config->device_ring_bytes;
   options.fused_bytes = is_networked() ? 0 : options_.env->config->mailbox_bytes;
-  options.peer_access = options_.env->config->peer_access;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.engines_alone = options_.engine == EngineWish::kCopyEngine;
   options.vendor = vendor_wish(model);
-  options.exchange = gather_;
-  if (is_networked()) {
-    options.exchange = [this](const std::string& text) { return rounds_->exchange(text); };
-  }
   options.failure = [this] { return failure_.check(); };
   options.cause = [this] { return numbers_->with_numbers(failure_.cause()); };
   options.fail = [this, calls = &recorder](Status why, const diagnosis::Cause& cause) {
@@ -136,15 +128,48 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
   };
   options.report = [this](const std::string& text) { failure_.report(text); };
   options.slow_ns = options_.env->config->slow_ns;
-  options.name_of = [this](int number) { return name_of(numbers_->rank_of(number)); };
   return options;
 }
 
+// Its functions live as long as what they are given.
+exec::DeviceGroup DeviceStreams::group_of(const HostNumbers& numbers, HostRounds& rounds) const {
+  exec::DeviceGroup group;
+  group.rank = numbers.number_of(membership_.rank());
+  for (size_t number = 0; number < numbers.near(); ++number) {
+    const auto rank = static_cast<size_t>(numbers.ranks()[number]);
+    group.links.push_back(membership_.peers()[rank].mapped);
+    group.devices.push_back(membership_.profiles()[rank].device);
+  }
+  group.where = options_.place;
+  group.peer_access = options_.env->config->peer_access;
+  group.exchange = gather_;
+  if (is_networked()) {
+    group.exchange = [&rounds](const std::string& text) { return rounds.exchange(text); };
+  }
+  group.name_of = [this, &numbers](int number) { return name_of(numbers.rank_of(number)); };
+  return group;
+}
+
+Result<DeviceParts> DeviceStreams::share(const WindowMemory& mine) {
+  const HostNumbers numbers(*membership_.group(), membership_.rank());
+  const auto near = std::span(numbers.ranks()).first(numbers.near());
+  HostRounds rounds(gather_, std::vector<int>(near.begin(), near.end()));
+  const auto shared =
+      device().share(group_of(numbers, rounds), mine.on_device ? mine.base : nullptr,
+                     mine.on_device ? mine.bytes : 0);
+  if (Status agreed = agree(rounds, shared.status()); !agreed.ok()) return agreed;
+  DeviceParts parts{shared.value(), std::vector<std::byte*>(membership_.profiles().size())};
+  for (size_t number = 0; number < numbers.near(); ++number) {
+    parts.begins[static_cast<size_t>(numbers.ranks()[number])] = shared.value()->ranges()[number];
+  }
+  return parts;
+}
+
 // A host knows of its own ranks' statuses, and has done all of its exchanges.
-Status DeviceStreams::agree(const Status& mine) {
+Status DeviceStreams::agree(HostRounds& rounds, const Status& mine) {
   constexpr size_t kMostBytes = 400;
   if (!is_networked()) return mine;
-  if (Status ended = rounds_->end(); !ended.ok()) return ended;
+  if (Status ended = rounds.end(); !ended.ok()) return ended;
   const auto all =
       gather_(mine.ok() ? std::string() : std::string(mine.message().substr(0, kMostBytes)));
   if (!all.ok()) return all.status();

@@ -96,6 +96,8 @@ class DeviceStreams {
   /// all.
   uint64_t add(const WindowMemory& mine, Status& failed);
   Status remove(uint64_t number);
+  /// Collective, with a device or without: parts of a window in device memory (ShareDevices).
+  Result<DeviceParts> share(const WindowMemory& mine);
 
   /// Of all calls in streams of devices. Made before the first of them.
   Result<exec::CallOrder*> order();
@@ -111,7 +113,8 @@ class DeviceStreams {
   Status check_devices() const;
   exec::VendorWish vendor_wish(const select::Model& model) const;
   bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
-  Status agree(const Status& mine);
+  Status agree(HostRounds& rounds, const Status& mine);
+  exec::DeviceGroup group_of(const HostNumbers& numbers, HostRounds& rounds) const;
   exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.

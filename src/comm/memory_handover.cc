@@ -90,7 +90,8 @@ Window* MemoryTable::numbered(uint32_t number) {
 
 Result<KeptMemory> MemoryTable::take_over(const MemorySource& source,
                                           const std::vector<std::string>& lists,
-                                          transport::ChannelId region, const GatherTexts& gather) {
+                                          transport::ChannelId region, const GatherTexts& gather,
+                                          const ShareDevices& share) {
   Inventory all;
   for (size_t rank = 0; rank < lists.size(); ++rank) {
     auto theirs = Inventory::read(lists[rank]);
@@ -110,10 +111,11 @@ Result<KeptMemory> MemoryTable::take_over(const MemorySource& source,
   regions_ = static_cast<uint32_t>(all.regions);
   registrations_.skip_to(static_cast<uint32_t>(all.registrations));
   KeptMemory kept;
+  const WindowSteps steps{gather, [this] { return be_attended(); }, share};
   size_t place = 0;
   for (const uint64_t number : all.windows) {
     region.lane = static_cast<uint32_t>(number);
-    const Result<Window*> window = take_window(source, place++, region, gather);
+    const Result<Window*> window = take_window(source, place++, region, steps);
     if (!window.ok()) return window.status();
     if (window.value() != nullptr) kept.windows.push_back(window.value());
   }
@@ -128,7 +130,7 @@ Result<KeptMemory> MemoryTable::take_over(const MemorySource& source,
 
 // `place`: of the window among those that are open. Null: this rank has no part of it.
 Result<Window*> MemoryTable::take_window(const MemorySource& source, size_t place,
-                                         transport::ChannelId region, const GatherTexts& gather) {
+                                         transport::ChannelId region, const WindowSteps& steps) {
   WindowMemory mine;
   if (source.before != nullptr) {
     const Window* old = source.before->numbered(region.lane);
@@ -138,7 +140,7 @@ Result<Window*> MemoryTable::take_window(const MemorySource& source, size_t plac
   } else if (place < source.parts.size()) {
     mine = source.parts[place];
   }
-  auto made = Window::create(membership_, mine, region, gather, [this] { return be_attended(); });
+  auto made = Window::create(membership_, mine, region, steps);
   if (!made.ok()) return made.status();
   if (mine.is_absent) return static_cast<Window*>(nullptr);
   windows_.push_back(std::move(made).value());

@@ -190,12 +190,13 @@ void MemoryTable::forget_closed() {
 }
 
 Result<Window*> MemoryTable::open(const WindowMemory& mine, transport::ChannelId region,
-                                  const GatherTexts& gather, bool keep_closed) {
+                                  const GatherTexts& gather, const ShareDevices& share,
+                                  bool keep_closed) {
   if (!keep_closed) forget_closed();
   region.lane = ++regions_;
   const bool was_attended = !attended_.empty();  // peers may still come to parts that have ended
-  Result<std::unique_ptr<Window>> made =
-      Window::create(membership_, mine, region, gather, [this] { return be_attended(); });
+  const WindowSteps steps{gather, [this] { return be_attended(); }, share};
+  Result<std::unique_ptr<Window>> made = Window::create(membership_, mine, region, steps);
   if (!made.ok()) {
     if (!was_attended) leave_progress_thread();
     return made.status();

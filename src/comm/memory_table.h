@@ -80,7 +80,8 @@ class MemoryTable {
   /// members that have ended their part stay without one. Registrations that all members have stay
   /// usable; of others only the handle is left. A newcomer has none.
   Result<KeptMemory> take_over(const MemorySource& source, const std::vector<std::string>& lists,
-                               transport::ChannelId region, const GatherTexts& gather);
+                               transport::ChannelId region, const GatherTexts& gather,
+                               const ShareDevices& share);
   /// Before the memory of a healthy communicator is taken over: what this rank has put to peers is
   /// there when this returns, but for peers that it is to do without. kTimeout: not by then.
   Status flush(const std::set<int>& without, uint64_t deadline_ns);
@@ -96,7 +97,7 @@ class MemoryTable {
   /// Collective. The window is the table's. `region` names the communicator; its lane is this
   /// table's to choose. `keep_closed`: somebody may still have closed ones; else this frees them.
   Result<Window*> open(const WindowMemory& mine, transport::ChannelId region,
-                       const GatherTexts& gather, bool keep_closed);
+                       const GatherTexts& gather, const ShareDevices& share, bool keep_closed);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
   /// still inside. From any thread, while another one is in a call. Without an error the window is
   /// freed when this rank opens another one.
@@ -120,7 +121,7 @@ class MemoryTable {
 
   static std::string text_of(const WindowMemory& mine);
   Result<Window*> take_window(const MemorySource& source, size_t place, transport::ChannelId region,
-                              const GatherTexts& gather);
+                              const WindowSteps& steps);
   Result<uint32_t> take_registrations(MemoryTable& before, const std::set<uint64_t>& of_all,
                                       const GatherTexts& gather);
   Status take_registration(const RegisteredPart& old, const GatherTexts& gather);

@@ -3,10 +3,12 @@
 //
 // A rank that copies is inside for one piece at a time, and only while the access flag is open and
 // does not bar it. The owner changes the access flag, or bars a rank, and then waits until nobody
-// is inside: both sides store before they look.
+// is inside: both sides store before they look. A rank whose streams hold copies to or from the
+// memory has entered once for each.
 //
 // Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
-// have one writer, the rank they are named for; the access flag and the bars have its owner.
+// have one writer, the rank they are named for; so has `held`, but several of its threads write it;
+// the access flag and the bars have its owner.
 #pragma once
 
 #include <atomic>
@@ -43,6 +45,9 @@ class SharedPartState {
   bool bars(uint32_t source) const {
     return signals(source)[kSignals + 1].load(std::memory_order_seq_cst) != 0;
   }
+
+  /// How many copies the streams of `source` hold.
+  Word& held(uint32_t source) const { return signals(source)[kSignals + 2]; }
 
   AccessFlag access_flag() const {
     return static_cast<AccessFlag>(words_->load(std::memory_order_seq_cst));

@@ -19,7 +19,31 @@ constexpr uint64_t kStretchBytes = 16 * kPieceBytes;
 constexpr uint64_t kEndingNs = 1'000'000'000;
 
 // The lines of what a rank tells the others.
-enum PartLine : size_t { kBytes, kOffset, kAddress, kRegion, kBoardHandle, kMemoryHandle, kLines };
+enum PartLine : size_t {
+  kBytes,
+  kOffset,
+  kAddress,
+  kRegion,
+  kPlace,
+  kBoardHandle,
+  kMemoryHandle,
+  kLines
+};
+constexpr std::string_view kInHost = "host", kOnDevice = "device";
+
+bool lies_on_device(const std::string& text) {
+  const std::vector<std::string_view> lines = split(text, '\n');
+  return lines.size() == kLines && lines[kPlace] == kOnDevice;
+}
+
+/// All ranks or none take part, since it follows from what each has said.
+Result<DeviceParts> share_devices(const WindowMemory& mine, const WindowSteps& steps,
+                                  const std::vector<std::string>& texts) {
+  const auto is_refused = [](const std::string& text) { return text.empty(); };
+  if (std::any_of(texts.begin(), texts.end(), is_refused)) return DeviceParts{};
+  if (std::none_of(texts.begin(), texts.end(), lies_on_device)) return DeviceParts{};
+  return steps.share(mine);
+}
 
 Result<uint64_t> number_in(std::string_view text) {
   const auto number = parse_integer<uint64_t>(text);
@@ -62,12 +86,12 @@ Window::Window(const Membership& members)
     : members_(members),
       rank_(static_cast<uint32_t>(members.rank())),
       parts_(static_cast<size_t>(members.ranks())),
-      waited_(parts_.size() * kSignals, 0) {}
+      waited_(parts_.size() * kSignals, 0),
+      holders_(make_holders()) {}
 
 Result<std::unique_ptr<Window>> Window::create(const Membership& members, const WindowMemory& mine,
                                                transport::ChannelId region,
-                                               const GatherTexts& gather,
-                                               const std::function<Status()>& serve) {
+                                               const WindowSteps& steps) {
   std::unique_ptr<Window> made(new Window(members));
   made->region_ = region;
   made->mine_ = mine;
@@ -77,14 +101,20 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   if (problem.ok()) text = mine.is_absent ? Result<std::string>(kAbsent) : made->open(mine);
   if (problem.ok()) problem = text.status();
   // A rank with a problem takes part all the same, or the others would wait for it.
-  Result<std::vector<std::string>> texts = gather(problem.ok() ? text.value() : "");
+  Result<std::vector<std::string>> texts = steps.gather(problem.ok() ? text.value() : "");
   if (problem.ok()) problem = texts.status();
-  for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
-    problem = made->connect(peer, texts.value()[static_cast<size_t>(peer)]);
+  DeviceParts device;
+  if (texts.ok()) {
+    const Result<DeviceParts> shared = share_devices(made->mine_, steps, texts.value());
+    if (shared.ok()) device = shared.value();
+    if (problem.ok()) problem = shared.status();
   }
-  if (problem.ok()) problem = serve();
+  for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
+    problem = made->connect(peer, texts.value()[static_cast<size_t>(peer)], device);
+  }
+  if (problem.ok()) problem = steps.serve();
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
-  texts = gather(outcome_of(problem));
+  texts = steps.gather(outcome_of(problem));
   if (!texts.ok()) problem = texts.status();  // a rank that is gone may be why mapping failed
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
     problem = problem_of(texts.value()[static_cast<size_t>(peer)],
@@ -117,14 +147,19 @@ Result<std::string> Window::open(const WindowMemory& mine) {
   expose(mine);  // before any peer knows of it
   return std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
          std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
-         std::to_string(region_.lane) + "\n" + handle.value() + "\n" + mine.handle;
+         std::to_string(region_.lane) + "\n" + std::string(mine.on_device ? kOnDevice : kInHost) +
+         "\n" + handle.value() + "\n" + mine.handle;
 }
 
 void Window::expose(const WindowMemory& mine) {
   WindowPart& own = parts_[rank_];
   own.bytes = mine.bytes;
-  own.memory = mine.base;
-  own.owner = members_.announce({mine.base, mine.bytes}, mine.owner);  // before it is exposed
+  own.is_on_device = mine.on_device;
+  // No host and no transport touches device memory: of such a part they have the signals.
+  const transport::Buffer memory{mine.on_device ? nullptr : mine.base,
+                                 mine.on_device ? 0 : mine.bytes};
+  own.memory = memory.data;
+  own.owner = members_.announce(memory, mine.owner);  // before it is exposed
   own.region = region_;
   own.thread = true;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
@@ -133,13 +168,18 @@ void Window::expose(const WindowMemory& mine) {
     WindowPart& part = parts_[peer];
     part.remote = link->one_sided();
     part.stream = link->stream();
-    part.remote->expose(region_, {mine.base, mine.bytes, own.board.signals(peer), kSignals});
+    part.remote->expose(region_, {memory.data, memory.bytes, own.board.signals(peer), kSignals});
   }
 }
 
-Status Window::connect(int peer, const std::string& text) {
+Status Window::connect(int peer, const std::string& text, const DeviceParts& devices) {
   if (text.empty()) return not_registered_by(members_.name_of(peer));
-  if (peer == members_.rank() || mine_.is_absent) return {};
+  if (mine_.is_absent) return {};
+  if (!devices.begins.empty()) {
+    parts_[static_cast<size_t>(peer)].device = devices.begins[static_cast<size_t>(peer)];
+    device_memory_ = devices.memory;
+  }
+  if (peer == members_.rank()) return {};
   if (text == kAbsent) {
     parts_[static_cast<size_t>(peer)].is_absent = true;
     return {};
@@ -156,6 +196,7 @@ Status Window::connect(int peer, const std::string& text) {
   part.region = region_;
   part.region.lane = static_cast<uint32_t>(region.value());
   part.address = address.value();
+  part.is_on_device = lines[kPlace] == kOnDevice;
   part.link = members_.link(peer);
   if (part.link == nullptr || part.link->mapped() == nullptr) return {};
   part.thread = part.link->capabilities().all_memory;
@@ -172,6 +213,7 @@ Status Window::connect(int peer, const std::string& text) {
 
 Status Window::find_memory(int peer, std::string_view handle, uint64_t offset) {
   WindowPart& part = parts_[static_cast<size_t>(peer)];
+  if (part.is_on_device) return {};
   if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(part.address);
   } else if (!handle.empty()) {
@@ -211,7 +253,11 @@ Status Window::check(const Access& access) const {
                                     std::to_string(access.offset + access.bytes) + " of the " +
                                     std::to_string(part.bytes) + " of " + peer());
   }
-  const bool reached = part.memory != nullptr || part.copies != nullptr || part.remote != nullptr;
+  if (part.is_on_device && access.bytes > 0) {
+    if (Status status = check_device_part(access); !status.ok()) return status;
+  }
+  const bool reached = part.memory != nullptr || part.copies != nullptr || part.remote != nullptr ||
+                       part.device != nullptr;
   if (!reached && access.bytes > 0) return out_of_reach(access);
   if (access.local == nullptr && access.bytes > 0) {
     return Status::invalid_argument(what + "the local buffer is null");
@@ -255,6 +301,7 @@ exec::Progress Window::advance(Access& access) {
 // The owner uses its memory for other things once it has changed the access flag, and waits for
 // those inside.
 exec::Progress Window::advance_here(Access& access, const WindowPart& part) const {
+  if (access.by_stream) return finish_by_stream(access, part);
   SharedPartState::Word& inside = part.board.inside(rank_);
   const uint64_t rest = access.bytes - access.moved;
   const uint64_t until = access.moved + std::min(rest, kStretchBytes);
@@ -292,12 +339,14 @@ bool Window::touch(Access& access, const WindowPart& part) const {
     }
   }
   access.moved += bytes;
-  const bool signals = access.kind == Access::Kind::kSignal || access.then_signal;
-  if (signals && access.moved == access.bytes) {
-    SharedPartState::Word& theirs = part.board.signals(rank_)[access.signal];
-    theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
+  if (access.moved == access.bytes) raise_signal(access, part);
   return true;
+}
+
+void Window::raise_signal(const Access& access, const WindowPart& part) const {
+  if (access.kind != Access::Kind::kSignal && !access.then_signal) return;
+  SharedPartState::Word& theirs = part.board.signals(rank_)[access.signal];
+  theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 // The caller finds a dead rank where it looks at failures. But a process can also live on without
@@ -369,15 +418,22 @@ Status Window::left_alone(const Status& failure, const Status& outcome,
 }
 
 // Threads are waited for: each is inside for one piece and waits for nobody. A thread that comes
-// again finds the access flag shut, and need not be waited for. A dead rank stays inside.
+// again finds the access flag shut, and need not be waited for. A dead rank stays inside. Streams,
+// also this rank's own, may hold a copy for as long as what is before it waits for.
 int Window::who_is_inside() const {
   const SharedPartState& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
     const WindowPart& part = parts_[peer];
-    if (!part.board.valid() || peer == rank_) continue;
+    if (!part.board.valid()) continue;
+    if (peer == rank_) {
+      if (own.held(peer).load(std::memory_order_seq_cst) != 0) return static_cast<int>(peer);
+      continue;
+    }
     const auto inside = [&] { return own.inside(peer).load(std::memory_order_seq_cst) != 0; };
+    const bool held = own.held(peer).load(std::memory_order_seq_cst) != 0;
     while (part.thread && inside()) std::this_thread::yield();
-    if (!part.thread && inside() && part.link->status().ok()) return static_cast<int>(peer);
+    const bool busy = held || (!part.thread && inside());
+    if (busy && part.link->status().ok()) return static_cast<int>(peer);
   }
   return -1;
 }

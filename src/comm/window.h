@@ -12,6 +12,10 @@
 // board, which each rank of the host has mapped as long as its own window lives: the file is gone
 // with the last of them.
 //
+// A part in device memory is reached by streams of the ranks of its host alone: copies_of() says
+// what a stream is to copy, and while it holds that, this rank is inside the part. When it is past
+// the copies, advance() does the rest.
+//
 // Owns: its board, and mappings of the peers' boards and memory. Threads and errors: as the
 // communicator. Units: offsets and sizes in bytes.
 #pragma once
@@ -24,7 +28,9 @@
 
 #include "src/comm/membership.h"
 #include "src/comm/shared_part_state.h"
+#include "src/exec/device_memory.h"
 #include "src/exec/host_executor.h"
+#include "src/exec/staging.h"
 #include "src/transport/import.h"
 
 namespace tutti::comm {
@@ -41,6 +47,8 @@ struct Access {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   std::byte* local = nullptr;  // a put only reads it
+  bool by_stream = false;      // the peer's part is in device memory: a stream moves the bytes
+  bool was_open = false;       // by_stream: the part was when the stream got its copies
   uint64_t times = 0;          // kWaitSignal
   Window* window = nullptr;
   // Of its run:
@@ -58,7 +66,7 @@ struct WindowMemory {
   uint64_t bytes = 0;
   std::string handle;      // transport::MemoryHandle of the arena it lies in; "": ordinary memory
   uint64_t offset = 0;     // of `base` in that arena
-  bool on_device = false;  // of a registration: device memory, without a handle here
+  bool on_device = false;  // device memory, without a handle here
   std::shared_ptr<const void> owner;  // of that arena: it stays for as long as it is used
   Status problem;  // not OK: this rank cannot take part, and all ranks shall know
   // Of a window in an epoch that follows an edit:
@@ -75,20 +83,49 @@ Status problem_of(const std::string& outcome, const Status& problem);
 /// An all-gather of one short text per rank.
 using GatherTexts = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
+/// Device memory of the ranks of a host, as this rank's device reaches it.
+struct DeviceParts {
+  std::shared_ptr<const exec::PeerMemory> memory;
+  std::vector<std::byte*> begins;  // by rank; null: it has none, or this rank does not reach it
+};
+
+/// Collective: what ranks bring of devices' memory, or that they bring none, becomes known to the
+/// others of their host.
+using ShareDevices = std::function<Result<DeviceParts>(const WindowMemory& mine)>;
+
+/// The steps of making a window that all ranks do together.
+struct WindowSteps {
+  GatherTexts gather;
+  /// Peers of other hosts are answered from then on.
+  std::function<Status()> serve;
+  /// Where some rank's part lies on a device.
+  ShareDevices share;
+};
+
 class Window {
  public:
   static constexpr uint32_t kSignals = SharedPartState::kSignals;
 
-  /// Collective. `region` is this rank's name for its part, never used again. `serve` makes that
-  /// peers of other hosts are answered; it runs before any rank has the window. A rank that is
-  /// absent gets one that nobody uses.
+  /// Collective. `region` is this rank's name for its part, never used again. Peers are served
+  /// before any rank has the window. A rank that is absent gets one that nobody uses.
   static Result<std::unique_ptr<Window>> create(const Membership& members, const WindowMemory& mine,
                                                 transport::ChannelId region,
-                                                const GatherTexts& gather,
-                                                const std::function<Status()>& serve);
+                                                const WindowSteps& steps);
+
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
 
   /// Whether the operation can be: its peer within reach, its range and signal within bounds.
   Status check(const Access& access) const;
+  /// Whether the peer's part is in the memory of a device.
+  bool is_on_device(uint32_t peer) const {
+    return peer < parts_.size() && parts_[peer].is_on_device;
+  }
+  /// The copy of a stream for an access by_stream, whose local buffer it reaches. `captured`:
+  /// nobody waits for the graphs that hold it; else this rank is inside the part for as long as the
+  /// copies are held, and the access was_open. kInvalidUsage: the part has ended.
+  Result<exec::DeviceCopies> copies_of(Access& access, bool captured) const;
   /// kDone: it is over, see Access::problem; until then ask again with the same one. kMoved: there
   /// is more to copy, and it is time to look at failures. One whose peer is dead or failed is never
   /// over: why, the caller finds where it looks at failures.
@@ -125,6 +162,8 @@ class Window {
     transport::Import arena;              // its memory lies in; may be none
     std::byte* memory = nullptr;          // as it lies here; null: it does not
     std::shared_ptr<const void> owner;    // of this rank's own
+    bool is_on_device = false;
+    std::byte* device = nullptr;          // instead of `memory`, as this rank's device reaches it
     transport::Mapped* copies = nullptr;  // instead: by single copies
     uint64_t address = 0;                 // of the memory, as its owner sees it
     transport::Import memory_of_board;
@@ -137,15 +176,22 @@ class Window {
     transport::ChannelId region;
   };
 
+  struct Holders;
+  class Holding;
+
   explicit Window(const Membership& members);
+  static std::shared_ptr<Holders> make_holders();
   Result<std::string> open(const WindowMemory& mine);
   Status discard(const Status& problem, bool refused);
   void expose(const WindowMemory& mine);
   void take_signals(const Window& before);
-  Status connect(int peer, const std::string& text);
+  Status connect(int peer, const std::string& text, const DeviceParts& devices);
+  Status check_device_part(const Access& access) const;
   Status find_memory(int peer, std::string_view handle, uint64_t offset);
   exec::Progress advance_here(Access& access, const WindowPart& part) const;
+  exec::Progress finish_by_stream(Access& access, const WindowPart& part) const;
   bool touch(Access& access, const WindowPart& part) const;
+  void raise_signal(const Access& access, const WindowPart& part) const;
   void note_failed_copy(Access& access, const WindowPart& part, const Status& problem) const;
   bool advance_remote(Access& access, const WindowPart& part) const;
   Status gone(const Access& access) const;
@@ -156,8 +202,10 @@ class Window {
   transport::ChannelId region_;
   WindowMemory mine_;
   transport::Arena memory_of_board_;
+  std::shared_ptr<const exec::PeerMemory> device_memory_;  // that parts of this host lie in
   std::vector<WindowPart> parts_;  // by rank
   std::vector<uint64_t> waited_;   // [source][signal]: how many this rank has waited for
+  const std::shared_ptr<Holders> holders_;  // with the copies of this rank's streams
 };
 
 }  // namespace tutti::comm

@@ -42,7 +42,9 @@ void Window::bar(int peer, bool out) const {
 
 bool Window::is_inside(int peer) const {
   const auto source = static_cast<uint32_t>(peer);
-  return parts_[rank_].board.inside(source).load(std::memory_order_seq_cst) != 0;
+  const SharedPartState& own = parts_[rank_].board;
+  return own.inside(source).load(std::memory_order_seq_cst) != 0 ||
+         own.held(source).load(std::memory_order_seq_cst) != 0;
 }
 
 }  // namespace tutti::comm

@@ -63,6 +63,12 @@ class Device {
   /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
   /// message says which, and why. Another error has failed the communicator.
   virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;
+  /// Collective among ranks of one host, with a device or without: each may bring a range of its
+  /// device's memory, of any size, or none (null). kUnsupported, on all of them: some rank's memory
+  /// is none that others can be given, or some rank does not reach it; the message says whose, and
+  /// why. Another error is one of the exchange.
+  virtual Result<std::shared_ptr<const PeerMemory>> share(const DeviceGroup& group,
+                                                          std::byte* memory, uint64_t bytes) = 0;
 
   /// At least so many bytes, of undefined contents, on the device that the stream belongs to. Other
   /// processes can be given it.

@@ -22,13 +22,14 @@ class DeviceAllocation {
   virtual std::byte* data() const = 0;
 };
 
-/// Memory that every rank of the group has registered together, as streams of this rank's device
-/// reach it. Others read it until their last owner lets it go, whatever the rank that it belongs to
-/// does with it. Threads: any. The last owner may be any thread: it waits for nothing.
+/// Memory that the ranks of the group have registered together, as streams of this rank's device
+/// reach it. Others reach it until their last owner lets it go, whatever the rank that it belongs
+/// to does with it. Threads: any. The last owner may be any thread: it waits for nothing.
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
-  /// By rank, the own one included: where its range begins.
+  /// By rank, the own one included: where its range begins. Null: it has brought none, or this rank
+  /// has no device.
   virtual std::span<std::byte* const> ranges() const = 0;
   /// Whether this rank's range still is what was registered: it may have been freed, and others may
   /// be at its addresses.

@@ -36,11 +36,27 @@ struct DevicePiece {
   uint64_t bytes = 0;
 };
 
+/// A copy that a stream does without the host, between memory of devices or pinned memory.
+struct DeviceCopy {
+  std::byte* target = nullptr;
+  const std::byte* source = nullptr;
+  uint64_t bytes = 0;
+  bool crosses = false;  // one end is not on the stream's device
+};
+
+/// Copies that nothing of the host's stands for, and what lives until the stream is past them: of a
+/// captured call, as long as its graph.
+struct DeviceCopies {
+  std::vector<DeviceCopy> copies;
+  std::shared_ptr<const void> held;
+};
+
 /// All that a call reads, or writes, in device memory. `bytes`: of the host's copy, which may have
-/// gaps.
+/// gaps. `direct`: beside the pieces.
 struct DevicePieces {
   std::vector<DevicePiece> pieces;
   uint64_t bytes = 0;
+  DeviceCopies direct{};
 };
 
 class HostStaging {

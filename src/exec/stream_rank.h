@@ -207,30 +207,34 @@ class DeviceRank {
   virtual uint64_t pair_bytes() const = 0;
 };
 
+/// The ranks of a host as one of them shares the memory of devices with the others.
+struct DeviceGroup {
+  int rank = 0;
+  std::vector<transport::Mapped*> links;  // by rank; null: its own
+  std::vector<std::string> devices;       // by rank: Device::identity_of; "": it has none
+  StreamPlace where;                      // the rank's device
+  bool peer_access = true;                // false: this rank's memory is not for other devices
+  /// Every rank gives a text, and gets all of them.
+  std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
+  std::function<std::string(int)> name_of;  // a rank, in messages
+};
+
 /// A rank as open() needs it. The functions may be called from any thread, but for `exchange`.
 /// Ranks have the numbers of this host: its own ones come first, in `arenas`, then those of other
 /// hosts, which only causes of failures name.
-struct DeviceRankOptions {
-  int rank = 0;
-  size_t ranks = 0;                       // of all hosts
-  bool needs_ring = false;                // also of a rank that is alone on its host
-  std::vector<ArenaView> arenas;          // by rank, its own included
-  std::vector<transport::Mapped*> links;  // by rank; null: its own
-  std::vector<std::string> devices;       // by rank: Device::identity_of
-  StreamPlace where;                      // the rank's device
+struct DeviceRankOptions : DeviceGroup {
+  size_t ranks = 0;               // of all hosts
+  bool needs_ring = false;        // also of a rank that is alone on its host
+  std::vector<ArenaView> arenas;  // by rank, its own included
   uint64_t ring_bytes = 0;
   uint64_t fused_bytes = 0;  // of mailboxes for kernels that wait; 0: there are no such kernels
-  bool peer_access = true;   // false: this rank's ring is not for other devices' copies
   uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
   // Copies within a device, too, are for copy engines, which are slower at that.
   bool engines_alone = false;
   VendorWish vendor;
-  /// Every rank gives a text, and gets all of them.
-  std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
   std::function<Cause()> cause;                    // of its failure
   std::function<Status()> failure;                 // of the communicator
   std::function<void(Status, Cause)> fail;         // the same from now on
-  std::function<std::string(int)> name_of;         // a rank, in messages
   std::function<void(const std::string&)> report;  // to the log: a stream that waits for long
   uint64_t slow_ns = kNoDeadline;                  // that is how long
   trace::Recorder* recorder = nullptr;             // of its calls on devices alone; may be null

@@ -13,12 +13,25 @@ GroupPhase AccessOperation::phase(bool) const {
 }
 
 std::vector<CallBuffer> AccessOperation::buffers() const {
-  if (access_.bytes == 0) return {};
+  if (access_.bytes == 0 || access_.by_stream) return {};
   return {{.call = name(),
            .name = "the local buffer",
            .memory = access_.local,
            .shares = {{0, access_.bytes}},
            .use = access_.kind == Kind::kGet ? BufferUse::kOutput : BufferUse::kInput}};
+}
+
+Result<exec::DeviceCopies> AccessOperation::stream_copies(bool captured) {
+  if (!access_.by_stream) return exec::DeviceCopies{};
+  const auto place = communicator().streams().device().place_of(access_.local);
+  if (!place.ok()) return place.status();
+  if (place.value() == exec::MemoryPlace::kHost) {
+    return Status::unsupported(
+        name() +
+        ": the local buffer is pageable host memory, and the other end is the memory of a device: "
+        "pin it (cudaHostAlloc, cudaHostRegister), or pass device memory");
+  }
+  return access_.window->copies_of(access_, captured);
 }
 
 Result<double> AccessOperation::predict_ns() {
@@ -29,9 +42,11 @@ std::string AccessOperation::explain() {
   const comm::Membership& members = communicator().membership();
   const bool is_near = members.peers()[access_.peer].arena.valid();
   const bool waits = access_.kind == Kind::kWaitSignal;
-  const char* const way = waits     ? "the peer's link or the peer itself raises a counter here"
-                          : is_near ? "by the caller, in the memory of the window"
-                                    : "as a message, which the peer's link carries out";
+  const char* const way =
+      waits               ? "the peer's link or the peer itself raises a counter here"
+      : access_.by_stream ? "by the stream, between memory of devices; the host sends the signal"
+      : is_near           ? "by the caller, in the memory of the window"
+                          : "as a message, which the peer's link carries out";
   std::string text = name();
   if (access_.bytes > 0) text += " of " + std::to_string(access_.bytes) + " bytes";
   text += " on " + std::to_string(members.ranks()) + " ranks: " + way;

@@ -19,6 +19,7 @@ class AccessOperation final : public OperationOf<AccessOperation> {
   GroupPhase phase(bool by_streams) const override;
   std::vector<CallBuffer> buffers() const override;
   void move_buffer(size_t, std::byte* memory) override { access_.local = memory; }
+  Result<exec::DeviceCopies> stream_copies(bool captured) override;
 
   Result<double> predict_ns() override;
   std::string explain() override;

@@ -76,6 +76,11 @@ class Operation {
   virtual std::vector<CallBuffer> buffers() const = 0;
   /// Of buffers(): it lies there from now on.
   virtual void move_buffer(size_t number, std::byte* memory) = 0;
+  /// Where it goes by the host: what its stream copies all the same, before begin(), and the host
+  /// never sees. Asked once, when it is put there. An error: it does not run.
+  virtual Result<exec::DeviceCopies> stream_copies(bool /*captured*/) {
+    return exec::DeviceCopies{};
+  }
 
   /// Whether it may run as it is.
   virtual Status check() const { return {}; }

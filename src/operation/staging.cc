@@ -17,6 +17,7 @@ class StagedSide {
     pieces_.bytes += (bytes + kLine - 1) / kLine * kLine;
     return begin;
   }
+  void add(exec::DeviceCopies direct) { pieces_.direct = std::move(direct); }
   void add(std::byte* device, uint64_t offset, uint64_t bytes) {
     if (bytes == 0) return;
     if (!pieces_.pieces.empty()) {
@@ -107,8 +108,13 @@ Status stage_each(Operation& operation, std::span<const CallStream> streams,
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!stream.is_of_device() || known) continue;
     handles.push_back(stream.handle);
-    const Result<Load> load = load_of(operation, streams, stream);
+    Result<Load> load = load_of(operation, streams, stream);
     if (!load.ok()) return load.status();
+    if (handles.size() == 1) {
+      Result<exec::DeviceCopies> direct = operation.stream_copies(arrived != nullptr);
+      if (!direct.ok()) return direct.status();
+      load.value().input.add(std::move(direct).value());
+    }
     const Result<std::shared_ptr<exec::HostStaging>> staging = make(stream.place, load.value());
     if (!staging.ok()) return staging.status();
     for (const MovedBuffer& one : load.value().moved) {

@@ -20,9 +20,14 @@ void Task::announce() {
 }
 
 // The end of a communicator waits for what is pending, so also for listeners. After that it
-// may be freed: who waits for a stream is told last.
+// may be freed: who waits for a stream is told last. Streams of devices go on, and nobody asks them
+// for an error: of an operation that fails alone, as an access to a part that has ended meanwhile,
+// only the communicator can tell.
 void Task::finish(const Status& status) {
   release();
+  if (!status.ok() && !fences.empty() && communicator().failure().ok()) {
+    attempt([&] { communicator().failures().abort(status); });
+  }
   attempt([&] { communicator().frame().conclude(status); });
   tell(status);
   communicator().pending.fetch_sub(1, std::memory_order_release);

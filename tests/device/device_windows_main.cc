@@ -6,7 +6,6 @@
 //   --words W     that a rank puts and gets (default 3000)
 //   --rounds R    (default 2)
 //   --graph 1     each round is captured, and its graph launched three times
-//   --register 1  a part in device memory is refused on all ranks, and nothing else is done
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <cstdio>
@@ -26,7 +25,7 @@ using testing_support::Member;
 struct Wish {
   int ranks = 4, hosts = 1;
   size_t words = 3000;
-  int rounds = 2, graph = 0, registers = 0;
+  int rounds = 2, graph = 0;
 };
 
 class Rank {
@@ -56,17 +55,6 @@ class Rank {
     if (!member_.meet()) return;
     ok(tuttiCommWindowDeregister(seat_.comm(), window_), "deregister");
     ok(tuttiMemFree(memory), "tuttiMemFree");
-  }
-
-  // One rank brings device memory, the others host memory.
-  void try_device_memory() {
-    void* memory = nullptr;
-    if (!ok(tuttiMemAlloc(&memory, bytes_), "tuttiMemAlloc")) return;
-    void* const part = member_.rank() == 1 ? pointer(put_) : memory;
-    const tuttiResult_t made = tuttiCommWindowRegister(seat_.comm(), part, bytes_, &window_, 0);
-    std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(seat_.comm()));
-    std::fflush(stdout);
-    if (made == tuttiSuccess) member_.fail("a part in device memory was registered");
   }
 
  private:
@@ -142,7 +130,7 @@ void run_rank(Member& member, const Wish& wish) {
   const Result<softdev::Client> client = softdev::Client::open();
   if (!client.ok()) return member.fail(std::string(client.status().message()));
   Rank rank(member, *seat, client.value(), wish);
-  wish.registers != 0 ? rank.try_device_memory() : rank.run();
+  rank.run();
 }
 
 }  // namespace
@@ -157,8 +145,7 @@ int main(int argc, char** argv) {
                      {"--hosts", into(wish.hosts, 1, 8)},
                      {"--words", into(wish.words)},
                      {"--rounds", into(wish.rounds, 1)},
-                     {"--graph", into(wish.graph, 0, 1)},
-                     {"--register", into(wish.registers, 0, 1)}})) {
+                     {"--graph", into(wish.graph, 0, 1)}})) {
     return 2;
   }
   TeamShape shape = TeamShape::processes(wish.ranks);

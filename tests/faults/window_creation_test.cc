@@ -84,10 +84,10 @@ TEST(WindowCreation, WhoFailsLastHasItsMemoryBack) {
     mine.base = arena.data();
     mine.bytes = kBytes;
     mine.handle = transport::describe_memory(arena).value();
-    auto made = comm::Window::create(
-        communicator.membership(), mine, {communicator.id(), 0, 1000},
-        [&](const std::string& text) { return gathers.gather(rank, text); },
-        [] { return Status(); });
+    auto made =
+        comm::Window::create(communicator.membership(), mine, {communicator.id(), 0, 1000},
+                             {[&](const std::string& text) { return gathers.gather(rank, text); },
+                              [] { return Status(); }, nullptr});
     EXPECT_EQ(made.ok(), rank == 0) << made.status().message();
     if (made.ok() != (rank == 0)) return gathers.over.store(true);
     if (rank == 0) {

@@ -16,28 +16,27 @@ std::string outcome_text(const Status& status) {
              : std::string(kCannot) + " " + std::string(status.message().substr(0, kMostBytes));
 }
 
-Status first_problem(const std::vector<std::string>& texts,
-                     const exec::DeviceRankOptions& options) {
+Status first_problem(const std::vector<std::string>& texts, const exec::DeviceGroup& group) {
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (!texts[rank].starts_with(kCannot)) continue;
-    return Status::unsupported(options.name_of(static_cast<int>(rank)) + ": " +
+    return Status::unsupported(group.name_of(static_cast<int>(rank)) + ": " +
                                texts[rank].substr(kCannot.size() + 1));
   }
   return {};
 }
 
-Status give_to_all(const exec::DeviceRankOptions& options, int descriptor) {
-  for (transport::Mapped* link : options.links) {
+Status give_to_all(const exec::DeviceGroup& group, int descriptor) {
+  for (transport::Mapped* link : group.links) {
     if (link == nullptr) continue;
     if (Status status = link->give_descriptor(descriptor); !status.ok()) return status;
   }
   return {};
 }
 
-Descriptors take_from_all(const exec::DeviceRankOptions& options, std::span<const int> numbers) {
+Descriptors take_from_all(const exec::DeviceGroup& group, std::span<const int> numbers) {
   Descriptors taken;
   for (size_t rank = 0; rank < numbers.size(); ++rank) {
-    transport::Mapped* const link = options.links[rank];
+    transport::Mapped* const link = group.links[rank];
     taken.push_back(link == nullptr ? Result<Fd>(Fd()) : link->take_descriptor(numbers[rank]));
   }
   return taken;

@@ -17,13 +17,13 @@ namespace tutti::engines::cuda {
 std::string outcome_text(const Status& status);
 /// The first rank's that cannot, in its words. A text that is no outcome_text() of an error is
 /// none.
-Status first_problem(const std::vector<std::string>& texts, const exec::DeviceRankOptions& options);
+Status first_problem(const std::vector<std::string>& texts, const exec::DeviceGroup& group);
 
 using Descriptors = std::vector<Result<Fd>>;  // by rank
 
-Status give_to_all(const exec::DeviceRankOptions& options, int descriptor);
+Status give_to_all(const exec::DeviceGroup& group, int descriptor);
 /// The descriptor that each rank gave, which had this number there. Of all ranks, since some may
 /// have been given before another rank found that it cannot.
-Descriptors take_from_all(const exec::DeviceRankOptions& options, std::span<const int> numbers);
+Descriptors take_from_all(const exec::DeviceGroup& group, std::span<const int> numbers);
 
 }  // namespace tutti::engines::cuda

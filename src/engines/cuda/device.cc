@@ -15,6 +15,7 @@
 #include "src/engines/cuda/captured_host_staging.h"
 #include "src/engines/cuda/device_rank.h"
 #include "src/engines/cuda/host_staging.h"
+#include "src/engines/cuda/peer_memory.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -237,6 +238,18 @@ class CudaDevice final : public exec::Device {
         cuda.value().check(cuda.value().call.cuCtxGetDevice(&device), "cuCtxGetDevice");
     if (!found.ok()) return found;
     return CudaDeviceRank::open(cuda.value(), device, place.context, std::move(options));
+  }
+
+  Result<std::shared_ptr<const exec::PeerMemory>> share(const exec::DeviceGroup& group,
+                                                        std::byte* memory,
+                                                        uint64_t bytes) override {
+    const CUcontext context = in_context(group.where).context;
+    if (context == nullptr) return CudaPeerMemory::take_part(group, memory != nullptr);
+    const Cuda& cuda = drivers::cuda::find().value();
+    const drivers::cuda::ContextScope scope(cuda, context);  // without it the driver says so
+    drivers::cuda::CUdevice device = -1;
+    (void)cuda.call.cuCtxGetDevice(&device);
+    return CudaPeerMemory::share(cuda, device, group, memory, bytes);
   }
 
   Result<std::unique_ptr<exec::DeviceAllocation>> allocate(void* stream, size_t bytes) override {

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/drivers/cuda/context.h"
+#include "src/drivers/cuda/reaper.h"
 
 namespace tutti::engines::cuda {
 
@@ -21,6 +25,30 @@ constexpr uint64_t aligned(uint64_t bytes) {
 }
 
 CUdeviceptr address_of(const void* host) { return reinterpret_cast<CUdeviceptr>(host); }
+
+/// Lets go of `held` when the stream has come to the first point of that use of the slot. It is
+/// ended by a thread that may wait, but not for ever: what a stream may still copy then stays held.
+class HeldForStream {
+ public:
+  HeldForStream(const HostStagingSlot& slot, std::shared_ptr<const void> held)
+      : slot_(slot), use_(slot.use), held_(std::move(held)) {}
+  HeldForStream(const HeldForStream&) = delete;
+  HeldForStream& operator=(const HeldForStream&) = delete;
+  ~HeldForStream() {
+    constexpr uint64_t kPatienceNs = 10'000'000'000;
+    constexpr auto kNap = std::chrono::microseconds(50);
+    const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+    while (!has_come() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
+    if (!has_come()) (void)new std::shared_ptr<const void>(std::move(held_));
+  }
+
+ private:
+  bool has_come() const { return slot_.words().ready.load(std::memory_order_acquire) >= use_; }
+
+  const HostStagingSlot& slot_;  // the pool never frees one
+  const uint64_t use_;
+  std::shared_ptr<const void> held_;
+};
 
 }  // namespace
 
@@ -99,7 +127,25 @@ Result<std::unique_ptr<HostStagingCopies>> HostStagingCopies::create(
     made->out_.add(address_of(piece.device), address_of(made->output_ + piece.offset), piece.bytes,
                    true);
   }
+  for (const exec::DeviceCopy& copy : input.direct.copies) {
+    made->in_.add(address_of(copy.target), address_of(copy.source), copy.bytes, copy.crosses);
+  }
+  made->held_ = input.direct.held;
   return made;
+}
+
+// A failed call does not wait for its stream, which may be held up by anything before the copies.
+HostStagingCopies::~HostStagingCopies() {
+  const HostStagingState stage = slot_->stage.load(std::memory_order_acquire);
+  const bool may_copy = stage == HostStagingState::kLeft || stage == HostStagingState::kAbandoned;
+  if (held_ != nullptr && may_copy) {
+    using drivers::cuda::Reaper;
+    auto held = std::make_shared<HeldForStream>(*slot_, std::move(held_));
+    if (slot_->words().ready.load(std::memory_order_acquire) < slot_->use) {
+      Reaper::get().take(std::make_unique<Reaper::Kept>(std::move(held)));
+    }
+  }
+  pool_.give_back(slot_);
 }
 
 Result<std::shared_ptr<exec::HostStaging>> CudaHostStaging::create(

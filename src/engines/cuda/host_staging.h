@@ -85,7 +85,7 @@ class HostStagingCopies {
                                                            const exec::DevicePieces& output);
   HostStagingCopies(const HostStagingCopies&) = delete;
   HostStagingCopies& operator=(const HostStagingCopies&) = delete;
-  ~HostStagingCopies() { pool_.give_back(slot_); }
+  ~HostStagingCopies();
 
   const drivers::cuda::Cuda& cuda() const { return pool_.cuda(); }
   HostStagingSlot& slot() const { return *slot_; }
@@ -103,6 +103,7 @@ class HostStagingCopies {
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   drivers::cuda::CopyBatch in_, out_;
+  std::shared_ptr<const void> held_;  // until the stream is past in_
 };
 
 class CudaHostStaging final : public exec::HostStaging,

@@ -1,5 +1,5 @@
-// Device memory that the ranks of a host have registered together (exec::PeerMemory): each gives
-// the others a descriptor of its allocation, and maps theirs.
+// Device memory that the ranks of a host have registered together (exec::PeerMemory): each that has
+// some gives the others a descriptor of its allocation, and maps theirs.
 //
 // A mapping keeps the memory behind it, so nothing has to be told or awaited when a rank frees its
 // own or dies: what the peers still read is there until they let go. Memory that is shared by
@@ -29,10 +29,14 @@ void find_places(const exec::PeerBuffers& buffers, std::vector<drivers::cuda::CU
 
 class CudaPeerMemory final : public exec::PeerMemory {
  public:
-  /// Collective (exec::DeviceRank::share). `device` is the rank's; its context is current.
-  static Result<std::shared_ptr<const exec::PeerMemory>> share(
-      const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
-      const exec::DeviceRankOptions& options, std::byte* memory, uint64_t bytes);
+  /// Collective (exec::Device::share). `device` is the rank's; its context is current.
+  static Result<std::shared_ptr<const exec::PeerMemory>> share(const drivers::cuda::Cuda& cuda,
+                                                               drivers::cuda::CUdevice device,
+                                                               const exec::DeviceGroup& group,
+                                                               std::byte* memory, uint64_t bytes);
+  /// The same of a rank without a device, beside the others' share().
+  static Result<std::shared_ptr<const exec::PeerMemory>> take_part(const exec::DeviceGroup& group,
+                                                                   bool brings_memory);
 
   std::span<std::byte* const> ranges() const override { return ranges_; }
   bool is_there() const override;
@@ -43,20 +47,24 @@ class CudaPeerMemory final : public exec::PeerMemory {
     int descriptor = -1;
     uint64_t allocated = 0;
     uint64_t offset = 0;
+    uint64_t bytes = 0;
   };
 
-  CudaPeerMemory(const drivers::cuda::Cuda& cuda, std::byte* memory, uint64_t bytes)
-      : cuda_(cuda), mine_(memory), bytes_(bytes) {}
-  Status give(drivers::cuda::CUdevice device, const exec::DeviceRankOptions& options);
+  CudaPeerMemory(const drivers::cuda::Cuda* cuda, size_t ranks)
+      : cuda_(cuda), ranges_(ranks, nullptr) {}
+  /// Its last owner may be any thread.
+  static std::shared_ptr<const exec::PeerMemory> handed_out(
+      const std::shared_ptr<CudaPeerMemory>& made);
+  Status give(drivers::cuda::CUdevice device, const exec::DeviceGroup& group);
   std::string offer() const;
   static std::optional<SharedRange> read_offer(std::string_view text);
   static std::vector<int> numbers_in(const std::vector<std::string>& texts);
-  Status import(drivers::cuda::CUdevice device, const exec::DeviceRankOptions& options,
+  Status import(drivers::cuda::CUdevice device, const exec::DeviceGroup& group,
                 const std::vector<std::string>& texts, const Descriptors& descriptors);
 
-  const drivers::cuda::Cuda& cuda_;
-  std::byte* const mine_;
-  const uint64_t bytes_;
+  const drivers::cuda::Cuda* const cuda_;  // null: this rank has no device
+  std::byte* mine_ = nullptr;              // null: it has brought none
+  uint64_t bytes_ = 0;
   drivers::cuda::AddressFacts facts_;  // of mine_ when it was registered
   Fd exported_;                        // until all have imported it
   std::vector<std::optional<drivers::cuda::DeviceMemory>> theirs_;  // by rank
