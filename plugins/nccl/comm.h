@@ -30,7 +30,8 @@ enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAbort
 struct ncclWindow_vidmem {
   void* memory = nullptr;
   void* registration = nullptr;    // of tuttiCommRegister; null: collectives take no notice of it
-  tuttiWindow_t window = nullptr;  // for one-sided access; null: the memory is a GPU's
+  tuttiWindow_t window = nullptr;  // for one-sided access
+  std::string why_none;            // without: the memory is a GPU's, and others cannot reach it
 };
 
 namespace tutti::nccl {

@@ -5,7 +5,7 @@
 // is collective and these are not. A put with a signal is a put to the program's window and a
 // signal of that one: tutti.h orders them over all windows of a communicator.
 //
-// Windows and buffers are the host's, pinned ones too; the calls are in their stream all the same.
+// A window may lie in the memory of a GPU that ncclMemAlloc gave: the stream copies then.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -55,16 +55,9 @@ ncclResult_t window_of(ncclComm_t comm, const char* function, ncclWindow_t handl
   window = found->second->window;
   if (window != nullptr) return ncclSuccess;
   return unsupported(function,
-                     "memory of the window lies in a GPU on some rank, and one-sided access needs "
-                     "the host's: register that of ncclMemAlloc in a thread without a device, or "
-                     "pinned memory");
-}
-
-ncclResult_t check_source(const char* function, const void* source) {
-  if (source == nullptr || !is_device_memory(source)) return ncclSuccess;
-  return unsupported(function,
-                     "the source lies in the memory of a GPU, and one-sided access needs the "
-                     "host's: copy it to pinned memory in the stream before");
+                     "the window is none for one-sided access, since its memory lies in "
+                     "a GPU on some rank: " +
+                         found->second->why_none);
 }
 
 ncclResult_t bytes_of(const char* function, size_t count, int type, size_t& bytes) {
@@ -94,7 +87,6 @@ ncclResult_t put_signal(ncclComm_t comm, const Put& put, int context, unsigned i
   if (bad == ncclSuccess) bad = bytes_of(kName, put.count, put.type, bytes);
   if (bad == ncclSuccess) bad = check_signal(kName, put.signal, context);
   if (bad == ncclSuccess) bad = check_flags(kName, flags);
-  if (bad == ncclSuccess) bad = check_source(kName, put.source);
   if (bad != ncclSuccess) return bad;
   return operate(comm, kName, {{put.source}, put.stream}, [&](tuttiComm_t, tuttiStream_t where) {
     const tuttiResult_t result = tuttiPut(put.source, bytes, put.peer, window, put.offset, where);

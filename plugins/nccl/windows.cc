@@ -48,7 +48,8 @@ struct Plan {
   bool is_shared() const {
     return (least[0] == kMappable || least[3] == 1) && least[1] == -least[2];
   }
-  /// No window for one-sided access: some rank's memory is one that the host cannot read.
+  /// Some rank's memory is one that the host cannot read: a window for one-sided access may be
+  /// had, and is one for collectives all the same where it cannot.
   bool is_of_gpu() const { return least[0] == kOfGpu; }
   bool is_complete() const {
     return (made->window != nullptr || is_of_gpu()) &&
@@ -159,6 +160,28 @@ tuttiResult_t put_registrations(Plan& plan) {
   return result;
 }
 
+bool is_usable(const Plan& plan) {
+  tuttiResult_t state = tuttiSuccess;
+  return tuttiCommGetAsyncError(plan.call.comm->tutti, &state) == tuttiSuccess &&
+         state == tuttiSuccess;
+}
+
+/// All ranks try, and all get it or none.
+void add_windows_of_gpus(const Round& round) {
+  const auto put = [](Plan& plan) {
+    if (!plan.is_agreed() || !plan.is_of_gpu()) return tuttiSuccess;
+    return tuttiCommWindowRegister(plan.call.comm->tutti, plan.call.memory, plan.call.bytes,
+                                   &plan.made->window, 0);
+  };
+  const ncclResult_t ended = together(round, put);
+  for (Plan* plan : round) {
+    if (ended == ncclSuccess || plan->failure != ncclSuccess || !plan->is_of_gpu()) continue;
+    if (plan->made->window != nullptr) continue;
+    plan->made->why_none = last_message();
+    if (!is_usable(*plan)) plan->fail(ended);
+  }
+}
+
 void hand_out(Plan& plan) {
   ncclComm_t comm = plan.call.comm;
   std::unique_lock lock(comm->mutex);
@@ -181,8 +204,9 @@ void add(const Round& round) {
   const ncclResult_t ended = together(round, put_registrations);
   for (Plan* plan : round) {
     if (plan->failure == ncclSuccess && !plan->is_complete()) plan->fail(ended);
-    hand_out(*plan);
   }
+  add_windows_of_gpus(round);
+  for (Plan* plan : round) hand_out(*plan);
 }
 
 }  // namespace

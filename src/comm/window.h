@@ -159,9 +159,9 @@ class Window {
  private:
   struct WindowPart {
     uint64_t bytes = 0;
-    transport::Import arena;              // its memory lies in; may be none
-    std::byte* memory = nullptr;          // as it lies here; null: it does not
-    std::shared_ptr<const void> owner;    // of this rank's own
+    transport::Import arena;            // its memory lies in; may be none
+    std::byte* memory = nullptr;        // as it lies here; null: it does not
+    std::shared_ptr<const void> owner;  // of this rank's own
     bool is_on_device = false;
     std::byte* device = nullptr;          // instead of `memory`, as this rank's device reaches it
     transport::Mapped* copies = nullptr;  // instead: by single copies
@@ -203,8 +203,8 @@ class Window {
   WindowMemory mine_;
   transport::Arena memory_of_board_;
   std::shared_ptr<const exec::PeerMemory> device_memory_;  // that parts of this host lie in
-  std::vector<WindowPart> parts_;  // by rank
-  std::vector<uint64_t> waited_;   // [source][signal]: how many this rank has waited for
+  std::vector<WindowPart> parts_;                          // by rank
+  std::vector<uint64_t> waited_;            // [source][signal]: how many this rank has waited for
   const std::shared_ptr<Holders> holders_;  // with the copies of this rank's streams
 };
 

@@ -191,6 +191,23 @@ static void check_thread_blocks(Member m, ncclComm_t comm, void* memory, void* s
           "config.maxCTAs is -1; it may be 1 or more", m.rank);
 }
 
+/* A put into the next rank's part, from the own one, by the stream: what is there is no source. */
+static void check_put(Member m, ncclComm_t comm, ncclWindow_t window, int may, void* stream) {
+  const int next = (m.rank + 1) % m.ranks, previous = (m.rank + m.ranks - 1) % m.ranks;
+  const size_t place = (size_t)next * PART + PART / 2;
+  int* memory = NULL;
+  ok(ncclWinGetUserPtr(comm, window, (void**)&memory), "WinGetUserPtr", m.rank);
+  const ncclResult_t put = ncclPutSignal(memory + m.rank * PART + 5, COUNT, ncclInt, next, window,
+                                         place * sizeof(int), 2, 0, 0, comm, stream);
+  if (!may) return refused(put, ncclInvalidUsage, "is none for one-sided access", m.rank);
+  ncclWaitSignalDesc_t wait = {1, previous, 2, 0};
+  int values[COUNT];
+  ok(put, "PutSignal", m.rank);
+  ok(ncclWaitSignal(1, &wait, comm, stream), "WaitSignal", m.rank);
+  take(values, memory + m.rank * PART + PART / 2, COUNT, stream, m.rank);
+  for (int i = 0; i < COUNT; ++i) is(values[i] == (i + 5) * 7 + previous, "a put", m.rank);
+}
+
 /* In place in a window of all ranks; `is_shared`: of memory that processes can share, so that each
  * copies nothing but what it takes from its peers. */
 static void check_window(Member m, ncclComm_t comm, void* memory, int is_shared, void* stream) {
@@ -214,6 +231,9 @@ static void check_window(Member m, ncclComm_t comm, void* memory, int is_shared,
   for (size_t i = 0; i < all; ++i) {
     is(values[i] == (int)(i % PART * 7 + i / PART), "all_gather in a window", m.rank);
   }
+  meet(m);
+  check_put(m, comm, window, may, stream);
+  meet(m);
   ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
   free(values);
 }
