@@ -95,6 +95,9 @@ struct DevicePage {
   Word call;      // number << 32 | signature of the last call that was put into a stream
   Word failed;    // a Loss's word, once this rank has given up
   Word vendor;    // how the making of its part of a VendorLibrary went; 0: it is under way
+  // By its watchdog, as streams::PeerWait says.
+  Word waits;
+  Word looked;
 
   uint64_t progress_of(uint32_t lane) const {
     return progress[lane].value.load(std::memory_order_acquire);

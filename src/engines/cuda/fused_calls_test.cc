@@ -130,8 +130,10 @@ TEST(FusedCallsAlone, EndAtTheirDeadlineAndNameThePeer) {
   EXPECT_EQ(world.run({0}), "");
   for (const size_t rank : {0, 1}) {
     EXPECT_EQ(world.word(rank, kFusedExpired) & ~0u, 3u);
-    EXPECT_EQ(world.word(rank, kFusedWaiting), 0u);
-    for (const uint64_t block : {0, 1}) EXPECT_EQ(world.word(rank, kFusedFinished + 8 * block), 7u);
+    for (const uint64_t block : {0, 1}) {
+      EXPECT_EQ(world.word(rank, kFusedWaiting + 8 * block), 0u);
+      EXPECT_EQ(world.word(rank, kFusedFinished + 8 * block), 7u);
+    }
   }
 }
 

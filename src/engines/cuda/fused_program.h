@@ -76,7 +76,7 @@ struct FusedLayout {
 };
 
 /// Byte offsets in the words by which kernel and host know of each other (streams::FusedWords).
-inline constexpr uint64_t kFusedStop = 0, kFusedWaiting = 128, kFusedExpired = 136;
+inline constexpr uint64_t kFusedStop = 0, kFusedWaiting = 128, kFusedExpired = 192;
 inline constexpr uint64_t kFusedFinished = 256;
 
 /// targets <- fold(sources), in the order of the sources. Without elements it is a token: a line

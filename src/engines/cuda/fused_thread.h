@@ -67,12 +67,12 @@ class FusedThread {
     number_ = Rules::rises ? number_after(last) : 2 + last % 2;
     if (at_.block == 0) give_credit(last);
     if (await_credits()) run_steps();
-    if (told_ != kNobody) memory_.store_word(program_.words + kFusedWaiting, 0);
   }
 
   /// Of one thread of each block, when all threads of the block have run.
   TUTTI_BOTH void finish() {
     memory_.store_word(sequence(), number_);
+    memory_.store_word(waiting(), 0);
     if (program_.place == 0) return;
     memory_.store_word(program_.words + kFusedFinished + at_.block * sizeof(uint64_t),
                        program_.place);
@@ -81,6 +81,10 @@ class FusedThread {
  private:
   TUTTI_BOTH uint64_t sequence() const {
     return program_.memory + FusedLayout::kSequences + at_.block * sizeof(uint64_t);
+  }
+  // A word of the block, since other blocks may wait for longer than this one.
+  TUTTI_BOTH uint64_t waiting() const {
+    return program_.words + kFusedWaiting + at_.block * sizeof(uint64_t);
   }
   TUTTI_BOTH uint64_t parity_shift(uint32_t number) const {
     return number % 2 * program_.parity_bytes;
@@ -276,7 +280,7 @@ class FusedThread {
     const uint64_t now_ns = memory_.now_ns();
     if (waits_since_ns_ == 0) waits_since_ns_ = now_ns;
     const uint64_t said = uint64_t{number_} << 32 | (peer + 1);
-    if (told_ != peer) memory_.store_word(program_.words + kFusedWaiting, said);
+    if (told_ != peer) memory_.store_word(waiting(), said);
     told_ = peer;
     if (program_.timeout_ns == 0 || now_ns - waits_since_ns_ <= program_.timeout_ns) return true;
     memory_.store_word(program_.words + kFusedExpired, said);

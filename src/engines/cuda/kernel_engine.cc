@@ -57,9 +57,6 @@ std::optional<streams::DeviceEngine::EngineTrouble> KernelEngine::look() {
                        {*late, -1}};
 }
 
-std::optional<int> KernelEngine::find_late() const {
-  return streams::FusedWords::peer_in(parts_.words->waiting.load(std::memory_order_acquire),
-                                      parts_.ranks);
-}
+std::optional<int> KernelEngine::find_late() const { return parts_.words->find_late(parts_.ranks); }
 
 }  // namespace tutti::engines::cuda

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/clock.h"
+#include "src/engines/streams/peer_waits.h"
 #include "src/exec/pairs.h"
 
 namespace tutti::engines::streams {
@@ -216,9 +218,23 @@ std::optional<int> EagerCalls::find_late_peer(const std::vector<AwaitedWord>& aw
   return late;
 }
 
+void EagerCalls::tell_wait(uint64_t number, std::optional<int> late) {
+  PeerWait{.number = static_cast<uint32_t>(number), .peer = late, .looked_ns = monotonic_ns()}.tell(
+      mine().device());
+}
+
+// Calls of one kernel raise no counters, so ranks also say whom they wait for.
+int EagerCalls::find_culprit(int late) const {
+  std::vector<PeerWait> waits;
+  for (const exec::ArenaView& arena : options_.arenas) {
+    waits.push_back(PeerWait::read(arena.device(), options_.arenas.size()));
+  }
+  return follow_waits(find_furthest_behind(late), waits);
+}
+
 // Counters rise alike on all ranks, so the lowest is that of the rank that is furthest behind; of
 // several, that of the rank that has made the fewest calls.
-int EagerCalls::find_culprit(int late) const {
+int EagerCalls::find_furthest_behind(int late) const {
   const auto behind = [&](size_t one, size_t other) {
     const auto at = [&](size_t rank) {
       const exec::DevicePage& page = options_.arenas[rank].device();

@@ -79,12 +79,14 @@ class EagerCalls final : public Watched, private StreamWords {
   void publish();
   bool awaits_peers();
   void heed_engines();
+  int find_furthest_behind(int late) const;
   std::optional<int> find_late_peer(const std::vector<AwaitedWord>& awaited) const;
   std::string story_of(int rank, uint64_t number) const;
 
   // StreamWords
   uint64_t finished() const override;
   std::optional<int> find_late(const PendingCall& call) const override;
+  void tell_wait(uint64_t number, std::optional<int> late) override;
   int find_culprit(int late) const override;
   std::string reason(const PendingCall& call, std::optional<int> late) const override;
   std::optional<diagnosis::Loss> find_loss() const override;

@@ -19,9 +19,10 @@ struct FusedWords {
 
   // By the host: not 0, and kernels that wait end.
   alignas(exec::kLineBytes) std::atomic<uint64_t> stop;
-  // By kernels: number of the call << 32 | peer + 1. The first is 0 while nothing waits for long.
-  alignas(exec::kLineBytes) std::atomic<uint64_t> waiting;
-  std::atomic<uint64_t> expired;  // the call passed its deadline
+  // By block: number of the call << 32 | peer + 1, for which a thread waits, or waited in a call
+  // that the block is not past. 0 while it waits for nobody for long.
+  alignas(exec::kLineBytes) std::atomic<uint64_t> waiting[kBlocks];
+  std::atomic<uint64_t> expired;  // the same of a call that passed its deadline
   // By block: the place (StreamWatch) of the last eager call that it is past.
   alignas(exec::kLineBytes) std::atomic<uint64_t> finished[kBlocks];
 
@@ -31,6 +32,14 @@ struct FusedWords {
       least = std::min(least, one.load(std::memory_order_acquire));
     }
     return least;
+  }
+  /// A peer that some block waits for, of so many ranks.
+  std::optional<int> find_late(size_t ranks) const {
+    for (const std::atomic<uint64_t>& one : waiting) {
+      const std::optional<int> peer = peer_in(one.load(std::memory_order_acquire), ranks);
+      if (peer) return peer;
+    }
+    return std::nullopt;
   }
   /// The peer that such a word names, of so many ranks.
   static std::optional<int> peer_in(uint64_t word, size_t ranks) {

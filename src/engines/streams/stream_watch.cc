@@ -1,5 +1,6 @@
 #include "src/engines/streams/stream_watch.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -62,6 +63,7 @@ std::vector<PendingCall> StreamWatch::take_finished() {
   const uint64_t last = words_.finished();
   while (!calls_.empty() && calls_.front().call.place <= last) {
     reporter_.over(calls_.front().call, is_alive());
+    number_ = std::max(number_, calls_.front().call.number);
     finished.push_back(std::move(calls_.front()));
     calls_.pop_front();
   }
@@ -150,9 +152,10 @@ bool StreamWatch::look() {
     finished = take_finished();
     has_calls = !calls_.empty();
     tell_oldest();
+    const std::optional<int> late = has_calls ? words_.find_late(calls_.front()) : std::nullopt;
+    words_.tell_wait(number_ + 1, late);
     if (has_calls) {
       const PendingCall& oldest = calls_.front();
-      const std::optional<int> late = words_.find_late(oldest);
       reporter_.look(oldest.call, late,
                      [&] { return words_.reason(oldest, words_.find_culprit(*late)); });
     }

@@ -60,6 +60,9 @@ class StreamWords {
   virtual uint64_t finished() const = 0;
   /// A rank that the call waits for, if it waits for one.
   virtual std::optional<int> find_late(const PendingCall& call) const = 0;
+  /// Peers may know from now on that the first call the streams are not past is this one, and
+  /// whom it waits for. Often told.
+  virtual void tell_wait(uint64_t /*number*/, std::optional<int> /*late*/) {}
   /// The rank because of which `late` is late: it may wait for another one itself.
   virtual int find_culprit(int late) const { return late; }
   /// Why the call is not over, for people: "it waits for rank 3 (...), which ...".
@@ -116,7 +119,8 @@ class StreamWatch {
   CallReporter reporter_ TUTTI_GUARDED_BY(mutex_);
   std::optional<WatchOwner> owner_ TUTTI_GUARDED_BY(mutex_);  // none: it is gone
   std::deque<PendingCall> calls_ TUTTI_GUARDED_BY(mutex_);
-  uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last call
+  uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;   // of the last call
+  uint64_t number_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last call that is over
   bool released_ TUTTI_GUARDED_BY(mutex_) = false;
   // Places of calls that were the oldest: when it was last looked, and as the watchdog was told.
   uint64_t seen_ TUTTI_GUARDED_BY(mutex_) = 0, told_ TUTTI_GUARDED_BY(mutex_) = 0;

@@ -17,9 +17,11 @@ struct HandMoved final : StreamWords {
   std::optional<CallDifference> difference;
   mutable int looks_until_difference = 0;  // 0: none comes
   int releases = 0;
+  std::pair<uint64_t, std::optional<int>> told;
 
   uint64_t finished() const override { return past; }
   std::optional<int> find_late(const PendingCall& /*call*/) const override { return late; }
+  void tell_wait(uint64_t number, std::optional<int> one) override { told = {number, one}; }
   int find_culprit(int one) const override { return one + 1; }
   std::string reason(const PendingCall& /*call*/, std::optional<int> one) const override {
     return one ? "it waits for rank " + std::to_string(*one) : "nobody is late";
@@ -74,6 +76,21 @@ TEST_F(StreamWatchTest, CallsAreOverInTheirOrderOnceTheStreamsArePastThem) {
   ASSERT_EQ(over_.size(), 3u);
   EXPECT_TRUE(over_.back().ok());
   EXPECT_EQ(words_.releases, 0);
+}
+
+TEST_F(StreamWatchTest, PeersAreToldOfTheFirstCallThatTheStreamsAreNotPast) {
+  for (uint64_t number = 1; number <= 2; ++number) {
+    PendingCall made = call();
+    made.call.number = number;
+    watch_.keep(std::move(made));
+  }
+  words_.past = 1;
+  words_.late = 2;
+  EXPECT_TRUE(watch_.look());
+  EXPECT_EQ(words_.told, (std::pair<uint64_t, std::optional<int>>(2, 2)));
+  words_.past = 2;
+  EXPECT_FALSE(watch_.look());
+  EXPECT_EQ(words_.told, (std::pair<uint64_t, std::optional<int>>(3, std::nullopt)));
 }
 
 TEST_F(StreamWatchTest, ADeadlineNamesTheCulpritAndLetsTheStreamsGoOnUntilTheyArePast) {

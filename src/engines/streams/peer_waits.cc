@@ -1,0 +1,40 @@
+#include "src/engines/streams/peer_waits.h"
+
+#include <vector>
+
+namespace tutti::engines::streams {
+
+void PeerWait::tell(exec::DevicePage& page) const {
+  const uint64_t named = peer ? static_cast<uint64_t>(*peer) + 1 : 0;
+  page.waits.value.store(uint64_t{number} << 32 | named, std::memory_order_release);
+  page.looked.value.store(looked_ns, std::memory_order_release);
+}
+
+PeerWait PeerWait::read(const exec::DevicePage& page, size_t ranks) {
+  const uint64_t word = page.waits.value.load(std::memory_order_acquire);
+  PeerWait wait{.number = static_cast<uint32_t>(word >> 32),
+                .looked_ns = page.looked.value.load(std::memory_order_acquire)};
+  const uint64_t named = word & ~uint32_t{0};
+  if (named > 0 && named <= ranks) wait.peer = static_cast<int>(named - 1);
+  return wait;
+}
+
+int follow_waits(int from, std::span<const PeerWait> waits) {
+  const auto of = [&](int rank) -> const PeerWait& { return waits[static_cast<size_t>(rank)]; };
+  std::vector<bool> seen(waits.size(), false);
+  int at = from;
+  for (;;) {
+    seen[static_cast<size_t>(at)] = true;
+    const std::optional<int> next = of(at).peer;
+    if (!next || static_cast<int32_t>(of(*next).number - of(at).number) > 0) return at;
+    if (seen[static_cast<size_t>(*next)]) break;
+    at = *next;
+  }
+  int longest = at;
+  for (int rank = *of(at).peer; rank != at; rank = *of(rank).peer) {
+    if (of(rank).looked_ns < of(longest).looked_ns) longest = rank;
+  }
+  return longest;
+}
+
+}  // namespace tutti::engines::streams
