@@ -1,5 +1,7 @@
 #include "src/comm/device_calls.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -162,6 +164,7 @@ PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
     algorithms_ = network_algorithms(planning.host.algorithms, *planning.group);
     engine.tuning = network_tuning(device_tuning(rank_->ring_shape()));
     engine.near_link = link;
+    engine.crossing = planning.model.devices;
   } else {
     algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
     engine.tuning = device_tuning(rank_->ring_shape());
@@ -421,11 +424,14 @@ std::string DeviceCalls::explain_network(const Request& request, bool in_place) 
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan local = plan::renumber(prepared.value()->plan, numbers_);
+  const Result<double> predicted = plans_->predict_ns(request, in_place);
+  const std::string price =
+      predicted.ok() ? fmt::format(", predicted {:.0f} us", predicted.value() / 1e3) : "";
   return "on device memory: by streams within hosts and messages between them, through a bounce "
          "buffer of " +
          std::to_string(exec::BounceLayout(local).bytes()) + " bytes of pinned memory, " +
          text_of(local, rank_->count(local, false, 0, false)) + "; in graphs " +
-         text_of(local, rank_->count(local, false, 0, true)) + rings();
+         text_of(local, rank_->count(local, false, 0, true)) + price + rings();
 }
 
 // Nobody knows yet where the buffers will lie.

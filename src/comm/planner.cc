@@ -44,6 +44,7 @@ EnginePlans::EnginePlans(const PlannerOptions& options, const CallOptions& call_
   // A link of its own is that of devices, whose slices ask no peer between hosts for room.
   if (!engine_.link) prices_.set_slicing(slicing_of(engine_.tuning));
   if (engine_.near_link) prices_.set_near_link(*engine_.near_link);
+  if (engine_.crossing) prices_.cross_hosts(*engine_.crossing);
 }
 
 EnginePlans& Planner::add(PlanEngine engine) {

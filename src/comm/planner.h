@@ -44,6 +44,8 @@ struct PlanEngine {
   std::optional<select::LinkModel> link;       // by which all ranks reach each other; none: levels
   // Of several levels: by which ranks of a host reach each other; none: as the model says.
   std::optional<select::LinkModel> near_link{};
+  // Messages between hosts are those of devices, at such costs; none: they are the host's.
+  std::optional<select::DeviceCosts> crossing{};
   CallRecorder* calls = nullptr;  // makes the labels; may be null
 };
 

@@ -263,6 +263,7 @@ double LevelPrices::price_in_slices(const Usage& usage, double count_bytes, uint
       continue;
     }
     sum += asked(use, slice_bytes, wire) * level.link.latency_ns;
+    sum += use.cost.bytes * slice_bytes * level.link.crossing_ns_per_byte;
     const auto more = static_cast<double>(slices - 1);
     const double messages_ns = static_cast<double>(use.cost.messages) * level.link.message_ns;
     sum += more * (waits_ns(use, level.link, slice_bytes, wire) / slicing_.turns + messages_ns);

@@ -82,6 +82,12 @@ class LevelPrices {
       if (level.maps) level.link = link;
     }
   }
+  /// Messages between hosts are those of devices.
+  void cross_hosts(const DeviceCosts& costs) {
+    for (PricedLevel& level : levels_) {
+      if (!level.maps) level.link = through_host(level.link, costs);
+    }
+  }
   /// Of a plan whose lanes all have short slices.
   uint64_t slices_of(const Usage& usage, double count_bytes) const;
   /// `wires`: by level, where some encode their messages; else empty.

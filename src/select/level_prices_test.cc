@@ -16,6 +16,9 @@ namespace {
 
 using schedule::Collective;
 
+const std::string kTwoRanks = R"({"tutti_topology": 1, "levels": [{"name": "network",
+    "latency_us": 10}, {"name": "host", "latency_us": 1}], "tree": {"children": [{"ranks": 2}]}})";
+
 /// A group for every leaf of a cluster, with its rates.
 group::GroupPointer group_of(const std::string& text) {
   const auto topology = topology::parse_cluster(text, "f.json");
@@ -66,6 +69,41 @@ constexpr Slicing kSlicing{
     .frame_bytes = 512 << 10, .stream_bytes = 1 << 20, .memory_bytes = 64 << 20};
 const std::string kSlowSites = sites(R"("latency_us": 20000, "port_GB_per_s": 5)",
                                      R"({"count": 2, "children": [{"count": 4, "ranks": 4}]})");
+
+// Of devices: a word and a copy at either end of a message, and the bus both ways.
+TEST(LevelPrices, MessagesOfDevicesPayForTheHostsMemoryBetweenHosts) {
+  const std::string hosts = R"({"tutti_topology": 1, "levels": [
+      {"name": "network", "latency_us": 10, "port_GB_per_s": 100},
+      {"name": "host", "latency_us": 1}], "tree": {"children": [{"count": 2}]}})";
+  const DeviceCosts costs;
+  LevelPrices plain(group_of(hosts), 8), crossing(group_of(hosts), 8);
+  crossing.cross_hosts(costs);
+  const auto* ring = registry::find(Collective::kAllGather, "ring");
+  const schedule::Parameters parameters{.ranks = 2, .tree = plain.tree()};
+  const auto more_ns = [&](double bytes) {
+    return crossing.price(crossing.usage_of(*ring, parameters), bytes) -
+           plain.price(plain.usage_of(*ring, parameters), bytes);
+  };
+  const double messages_us = costs.write_us + costs.wait_us + 2 * costs.listed_copy_us;
+  const double step_us = 2 * costs.copy_us + costs.write_us + costs.hand_over_us;
+  EXPECT_NEAR(more_ns(0), (step_us + messages_us) * 1e3, 1);
+  EXPECT_GT(more_ns(64 << 20), 2 * costs.bus_us_per_mb * 1e-3 * (64 << 20));
+  const Slicing many{.stream_bytes = 1 << 20, .turns = 2, .lands = true};
+  const double one = more_ns(64 << 20);
+  plain.set_slicing(many);
+  crossing.set_slicing(many);
+  EXPECT_LT(more_ns(64 << 20), one);  // one slice is on the wire while another one crosses
+}
+
+// Nothing within a host crosses its memory.
+TEST(LevelPrices, MessagesOfDevicesWithinAHostCostNoMore) {
+  LevelPrices plain(group_of(kTwoRanks), 8), crossing(group_of(kTwoRanks), 8);
+  crossing.cross_hosts({});
+  const auto* ring = registry::find(Collective::kAllGather, "ring");
+  const schedule::Parameters parameters{.ranks = 2, .tree = plain.tree()};
+  EXPECT_EQ(crossing.price(crossing.usage_of(*ring, parameters), 1 << 20),
+            plain.price(plain.usage_of(*ring, parameters), 1 << 20));
+}
 
 // In one lane both exchanges of the outermost level wait in each of 256 slices.
 TEST(LevelPrices, EverySliceWaitsForASlowLinkAgain) {

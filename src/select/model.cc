@@ -39,6 +39,19 @@ LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
           .moved_ns_per_byte = costs.local_us_per_mb * kNsPerByte};
 }
 
+// The sender's stream copies, writes, and is seen by the host at once, which looks; the receiver's
+// stream waits for the host's word, and copies or folds. A rank sends about as many messages as it
+// receives. Whatever joins the devices, the host's memory is behind the bus.
+LinkModel through_host(LinkModel link, const DeviceCosts& costs) {
+  constexpr double kNsPerUs = 1e3, kNsPerByte = 1e-3;
+  const double bus = costs.bus_us_per_mb * kNsPerByte;
+  link.latency_ns += (2 * costs.copy_us + costs.write_us + costs.hand_over_us) * kNsPerUs;
+  link.message_ns += ((costs.write_us + costs.wait_us) / 2 + costs.listed_copy_us) * kNsPerUs;
+  link.wire_ns_per_byte = std::max(link.wire_ns_per_byte, bus);
+  link.crossing_ns_per_byte = 2 * bus;
+  return link;
+}
+
 // Half of what crosses are numbers of calls.
 LinkModel kernel_link_of(const DeviceCosts& costs, DeviceWay way) {
   constexpr double kNsPerUs = 1e3, kNsPerByte = 1e-3, kMessageNs = 50;

@@ -85,11 +85,13 @@ struct Crowd {
 /// The costs of a message, and of a byte of it.
 struct LinkModel {
   double latency_ns = 0;
-  double message_ns = 0;          // the sender's work per message
-  double wire_ns_per_byte = 0;    // of the busiest rank's bytes
-  double moved_ns_per_byte = 0;   // of the busiest rank's copies
-  double work_ns_per_byte = 0;    // of all copies of a host's ranks
-  double one_way_ns = 0;          // latency where messages flow one way; 0: as any other
+  double message_ns = 0;         // the sender's work per message
+  double wire_ns_per_byte = 0;   // of the busiest rank's bytes
+  double moved_ns_per_byte = 0;  // of the busiest rank's copies
+  double work_ns_per_byte = 0;   // of all copies of a host's ranks
+  double one_way_ns = 0;         // latency where messages flow one way; 0: as any other
+  // Of messages that cross memory of the host: in one slice nothing else goes on meanwhile.
+  double crossing_ns_per_byte = 0;
   std::vector<CopyRate> rates{};  // measured; empty: copies of all sizes cost the same
 };
 
@@ -98,6 +100,10 @@ LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd
 /// Between streams of devices of a host, each of which copies and folds by itself. A message is a
 /// wait, and a copy of a list or a source of a fold: the calls of the driver are for each step.
 LinkModel link_of(const DeviceCosts& costs, DeviceWay way);
+/// A link between hosts, whose messages are those of devices: at either end they cross a bounce
+/// buffer in memory of the host. Streams copy to it and from it over the bus, one slice while
+/// another is on the wire, and each end waits for the other one's word.
+LinkModel through_host(LinkModel link, const DeviceCosts& costs);
 /// Between kernels that run a call by themselves, each of which stores lines at its peers'; and how
 /// long such a call takes beside its messages.
 LinkModel kernel_link_of(const DeviceCosts& costs, DeviceWay way);

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BY_LANES = "by streams within hosts and messages between them"
@@ -38,6 +39,16 @@ class NetworkLanes(unittest.TestCase):
     def test_two_hosts_of_two_devices(self):
         said = self.check("--ranks", "4", "--words", "30000", "--graph", "1")
         self.assertEqual(said.count(BY_LANES), CALLS, said)
+        self.assertEqual(len(re.findall(BY_LANES + ".*, predicted [1-9][0-9]* us", said)), CALLS - 1, said)
+
+    def test_the_price_knows_the_bus_to_the_hosts_memory(self):
+        def price(us_per_mb):
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as board:
+                board.write('{"tutti_model": 1, "devices": {"terms": [{"name": "bus_us_per_mb", "value": %d, "source": "a test"}]}}' % us_per_mb)
+                board.flush()
+                said = self.check("--ranks", "4", "--words", "30000", "--rounds", "1", TUTTI_TUNING=board.name)
+            return int(re.search("all_gather .*predicted ([0-9]+) us", said).group(1))
+        self.assertGreater(price(20000), price(20) + 1000)
 
     def test_two_hosts_of_four_devices_with_slow_streams(self):
         self.check("--ranks", "8", "--words", "9000", "--graph", "1", "--rounds", "1",
