@@ -144,9 +144,16 @@ std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
          " for it";
 }
 
+// A rank that was stopped and goes on finds that the others blame it: then what it does at that
+// moment says nothing.
 std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const {
   const Situation situation = situation_of(culprit);
   const std::string name = health_.name_of(static_cast<int>(culprit));
+  if (culprit == static_cast<uint32_t>(options_.rank)) {
+    return "the others have given up " + name +
+           ", which is this rank: it did not go on for too long (stopped, or without a processor), "
+           "or could not be reached";
+  }
   const std::string others = waiting_ranks(culprit, now_ns);
   if (!situation.known) {
     return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +

@@ -187,7 +187,7 @@ class WindowRank : EditedRank {
         if (ends) break;
         continue;
       }
-      if (options_.stops() && member_.rank() == options_.victim()) return end(false);
+      if (options_.stops() && member_.rank() == options_.victim()) return end_woken();
       if (result != tuttiRemoteError && result != tuttiTimeout) {
         fail(std::string("round: ") + tuttiGetLastError(nullptr));
         return;
@@ -196,6 +196,16 @@ class WindowRank : EditedRank {
     }
     if (epoch_ > 0 && options_.newcomers() == 0 && !holds(options_.victim(), kMark)) return;
     end(true);
+  }
+
+  /// The rank that was stopped. It must not take itself for one that waits for the others.
+  void end_woken() {
+    const std::string why = tuttiGetLastError(nullptr);
+    if (why.find("in a circle") != std::string::npos) {
+      fail("of itself it says: " + why);
+      return;
+    }
+    end(false);
   }
 
   bool edit() {
