@@ -63,6 +63,8 @@ std::optional<EngineWish> engine_of(int number) {
       return EngineWish::kKernel;
     case tuttiEngineNccl:
       return EngineWish::kNccl;
+    case tuttiEngineNoNccl:
+      return EngineWish::kNoNccl;
     default:
       return std::nullopt;
   }

@@ -36,8 +36,14 @@ enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug, kTrace };
 enum class SocketFamily { kAny, kIpv4, kIpv6 };
 /// How staging memory is written: what the clock says (src/exec/staging_stores.h), or always so.
 enum class StagingStores { kMeasured, kCached, kStreaming };
-/// By what a call on a stream of a device is to run, where that can be had.
-enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel, kNccl };
+/// By what a call on a stream of a device is to run, where that can be had. kNoNccl: as kAuto, but
+/// not by the vendor's library.
+enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel, kNccl, kNoNccl };
+/// Whether the choice is left to prices, of all engines or of Tutti's own: such a wish is no reason
+/// to refuse a call that another engine runs.
+constexpr bool leaves_choice(EngineWish wish) {
+  return wish == EngineWish::kAuto || wish == EngineWish::kNoNccl;
+}
 /// The most bytes that a message inside a cell has (src/plan/plan.h).
 inline constexpr uint64_t kMostInlineBytes = 1024;
 inline constexpr uint32_t kMostCtas = 4096;  // thread blocks of a kernel

@@ -59,6 +59,7 @@ constexpr std::pair<std::string_view, EngineWish> kEngines[] = {
     {"copy_engine", EngineWish::kCopyEngine},
     {"kernel", EngineWish::kKernel},
     {"nccl", EngineWish::kNccl},
+    {"no_nccl", EngineWish::kNoNccl},
     {"0", EngineWish::kAuto},
     {"1", EngineWish::kAuto},
     {"2", EngineWish::kCopyEngine}};

@@ -386,8 +386,8 @@ constexpr Setting kSettings[] = {
      [](const Config& c) { return show_bytes(c.ring_bytes); }},
     {"TUTTI_ENGINE", "NCCL_CTA_POLICY", "",
      "auto, copy_engine (no kernels: what copy engines cannot do goes through the host), kernel, "
-     "nccl (NCCL itself, which is found or TUTTI_NCCL), host; of NCCL's policies 0, 1 (both auto), "
-     "2 (copy_engine)",
+     "nccl (NCCL itself, which is found or TUTTI_NCCL), no_nccl (auto, but never NCCL), host; of "
+     "NCCL's policies 0, 1 (both auto), 2 (copy_engine)",
      "By what calls on streams of devices run, where that can be had",
      take_parsed<parse_engine, &Config::engine>,
      [](const Config& c) { return std::string(engine_name(c.engine)); }},

@@ -254,7 +254,7 @@ bool DeviceStreams::is_worth_a_warning(const HostWay& way) {
   if (options_.engine == EngineWish::kHost || options_.env->config->device_ring_bytes == 0) {
     return false;
   }
-  if (options_.engine != EngineWish::kAuto) return true;
+  if (!leaves_choice(options_.engine)) return true;
   const bool all = calls_ == nullptr || !calls_->refusal().ok();
   if (!(all || way.may) || membership_.rank() != 0) return false;
   return !std::exchange(warned_by_host_, true);
@@ -263,7 +263,7 @@ bool DeviceStreams::is_worth_a_warning(const HostWay& way) {
 Status DeviceStreams::check_host_way(const HostWay& way) {
   if (way.asked == EngineWish::kHost) return {};
   const std::string why(way.why.message());
-  if (way.asked != EngineWish::kAuto) {
+  if (!leaves_choice(way.asked)) {
     return Status::unsupported(way.operation + " on a stream of a device: the options of the " +
                                "call or communicator ask for the engine " +
                                std::string(engine_name(way.asked)) + ", but " + why);

@@ -34,7 +34,7 @@ std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts) {
 }
 
 std::string not_by_streams(const Status& why, EngineWish asked) {
-  const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
+  const std::string begin = leaves_choice(asked) || asked == EngineWish::kHost
                                 ? "by the host, since "
                                 : "refused, since the options ask for another engine, but ";
   return "on device memory: " + begin + std::string(why.message());

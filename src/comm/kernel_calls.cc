@@ -78,7 +78,7 @@ KernelCalls::KernelCalls(const exec::DeviceRank& rank, Planner& planner, EngineP
 }
 
 Status KernelCalls::objection(const Request& request, EngineWish wish) {
-  if (wish != EngineWish::kAuto && wish != EngineWish::kKernel) {
+  if (!leaves_choice(wish) && wish != EngineWish::kKernel) {
     return Status::unsupported("the engine is another one");
   }
   if (!rank_.fuses().ok()) return rank_.fuses();

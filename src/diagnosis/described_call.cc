@@ -17,7 +17,7 @@ using schedule::traits_of;
 constexpr uint64_t kHasCounts = 1, kInPlace = 2, kDeterministic = 4;
 constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kEngineAt = 28, kRootAt = 32, kModelAt = 32;
 constexpr uint64_t kEngineMask = 15;
-static_assert(static_cast<uint64_t>(EngineWish::kNccl) <= kEngineMask);
+static_assert(static_cast<uint64_t>(EngineWish::kNoNccl) <= kEngineMask);
 
 /// The fields in which two calls may differ, in the order in which they are compared.
 enum Field : uint8_t {

@@ -77,7 +77,7 @@ TEST(Config, RefusedValues) {
   wrong[0].size = 0;
   wrong[1].size = size_t{1} << 40;
   wrong[2].blocking = 2;
-  wrong[3].engine = tuttiEngineNccl + 1;
+  wrong[3].engine = tuttiEngineNoNccl + 1;
   for (const tuttiConfig_t& config : wrong) {
     tuttiComm_t comm = nullptr;
     EXPECT_REFUSED(tuttiCommInitRankConfig(&comm, 1, new_id(), 0, &config), tuttiInvalidArgument,

@@ -164,7 +164,8 @@ class ByPrice(unittest.TestCase):
         self.assertNotIn("call 0", done.log)
 
     def test_it_is_not_even_loaded_where_it_has_no_price_or_is_forbidden(self):
-        for ranks, variables in ((2, {}), (3, {"TUTTI_ENGINE": "kernel"}), (3, {"TUTTI_ENGINE": "copy_engine"})):
+        for ranks, variables in ((2, {}), (3, {"TUTTI_ENGINE": "kernel"}), (3, {"TUTTI_ENGINE": "copy_engine"}),
+                                 (3, {"TUTTI_ENGINE": "no_nccl"})):
             self.assertEqual(self.run_with(1e-3, ranks, **variables).log, [])
 
 
