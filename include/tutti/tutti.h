@@ -140,7 +140,7 @@ typedef enum {
   tuttiEngineHost = 1,   /* the host's processors, through host memory */
   tuttiEngineCopy = 2,   /* copy engines, and streams that wait for each other: no kernels */
   tuttiEngineKernel = 3, /* as tuttiEngineCopy, and kernels for reductions */
-  tuttiEngineNccl = 4,   /* NCCL itself, on one host; Tutti's own engines run what it does not */
+  tuttiEngineNccl = 4,   /* NCCL itself within hosts; Tutti's own engines run what it does not */
   tuttiEngineNoNccl = 5  /* as tuttiEngineAuto, but never NCCL, whatever was measured */
 } tuttiEngine_t;
 

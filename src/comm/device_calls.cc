@@ -8,6 +8,7 @@
 
 #include "src/base/setting_values.h"
 #include "src/comm/device_texts.h"
+#include "src/comm/level_calls.h"
 #include "src/comm/network_lanes.h"
 #include "src/comm/turns_alike.h"
 #include "src/comm/vendor_calls.h"
@@ -29,7 +30,7 @@ uint32_t signature_with(uint32_t signature, EngineWish engine) {
 
 /// A plan that streams are put through.
 WholeCall whole_of(const Prepared& ready) {
-  return {&ready.plan, ready.signature, ready.described, ready.label};
+  return {&ready.plan, ready.signature, ready.described, ready.label, ready.far_signature};
 }
 
 void read_registered(exec::StreamedCall& call, const RegisteredCall& direct) {
@@ -115,7 +116,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   made->folds_ = std::move(folds);
   made->pairs_ = around.agree(made->room_for_pairs());
   if (!made->pairs_.ok() && made->pairs_.code() != Code::kUnsupported) return made->pairs_;
-  made->plan_with(planner);
+  if (Status failed = made->plan_with(planner, around.agree); !failed.ok()) return failed;
   // Without kernels nothing but the library reduces, so it must be known whether it is there.
   if (!made->folds_.ok()) {
     if (Status failed = made->rank_->vendor().settle(); !failed.ok()) return failed;
@@ -137,10 +138,31 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
 }
 
 // A user's choice of an algorithm is for the host's lanes.
-void DeviceCalls::plan_with(Planner& planner) {
+Status DeviceCalls::plan_with(Planner& planner, const Agreement& agree) {
   PlanEngine engine = engine_of(planner.planning());
   frame_bytes_ = engine.tuning.frame_bytes;
-  plans_ = &planner.add(std::move(engine));
+  plans_ = &planner.add(engine);
+  if (is_networked()) return plan_levels(planner, std::move(engine), agree);
+  plan_whole_calls(planner);
+  return {};
+}
+
+// Hosts see the words of their own ranks only. So all wait until the library is there or not, when
+// the communicator is made, and tell each other.
+Status DeviceCalls::plan_levels(Planner& planner, PlanEngine engine, const Agreement& agree) {
+  LevelCalls::LevelParts parts;
+  parts.library = &rank_->vendor();
+  if (Status failed = parts.library->settle(); !failed.ok()) return failed;
+  parts.refusal = agree(parts.library->refusal());
+  if (!parts.refusal.ok() && parts.refusal.code() != Code::kUnsupported) return parts.refusal;
+  parts.folds = folds_;
+  parts.explain = [this](const plan::Plan& plan) { return network_text(plan) + rings(); };
+  whole_.push_back(
+      std::make_unique<LevelCalls>(std::move(parts), planner, *plans_, std::move(engine)));
+  return {};
+}
+
+void DeviceCalls::plan_whole_calls(Planner& planner) {
   auto kernels = std::make_unique<KernelCalls>(*rank_, planner, *plans_, way_, calls_.get());
   const auto others_ns = [this, by_kernel = kernels.get()](const Request& request) {
     double least = std::numeric_limits<double>::infinity();
@@ -199,7 +221,6 @@ Status DeviceCalls::objection_to_network(const Request& request, EngineWish engi
 }
 
 WholeCalls* DeviceCalls::find_whole(const Request& request, EngineWish engine) const {
-  if (is_networked()) return nullptr;
   const auto found = std::find_if(whole_.begin(), whole_.end(), [&](const auto& one) {
     return objection_of(*one, request, engine).ok();
   });
@@ -218,7 +239,7 @@ Result<WholeCalls*> DeviceCalls::choose_whole(const Request& request, bool captu
   const EngineWish asked = plans_->options_of(request.extras).engine;
   const EngineWish engine = wish_for(asked);
   for (const auto& one : whole_) {
-    Status why = is_networked() ? Status::unsupported(kApart) : objection_of(*one, request, engine);
+    Status why = objection_of(*one, request, engine);
     if (why.ok()) why = one->get_ready(captured);
     if (why.ok()) return one.get();
     if (why.code() != Code::kUnsupported) return why;
@@ -248,8 +269,7 @@ Status DeviceCalls::pass_over(const WholeCalls& one, const Status& why, EngineWi
 Status DeviceCalls::objection_to_asked(const Request& request) const {
   const EngineWish asked = plans_->options_of(request.extras).engine;
   for (const auto& one : whole_) {
-    if (!one->is_meant(asked)) continue;
-    return is_networked() ? Status::unsupported(kApart) : one->objection(request, asked);
+    if (one->is_meant(asked)) return one->objection(request, asked);
   }
   return {};
 }
@@ -337,21 +357,30 @@ exec::StreamedCall DeviceCalls::streamed_call(const Request& request,
   return streamed;
 }
 
+Result<WholeCall> DeviceCalls::take_by_streams(const Request& request, bool in_place) {
+  const Result<const Prepared*> prepared = prepare(request, in_place, {});
+  if (!prepared.ok()) return prepared.status();
+  return whole_of(*prepared.value());
+}
+
 // The plan outlives those of the cache, since the host's part runs later.
 Result<NetworkedCall> DeviceCalls::networked_call_of(const Request& request, bool in_place,
                                                      const exec::StreamPlace& where) {
-  const Result<const Prepared*> prepared = prepare(request, in_place, {});
-  if (!prepared.ok()) return prepared.status();
-  const Prepared& ready = *prepared.value();
+  const Result<WholeCalls*> whole = choose_whole(request, where.capture != 0);
+  if (!whole.ok()) return whole.status();
+  Result<WholeCall> taken = whole.value() != nullptr ? whole.value()->take(request, in_place)
+                                                     : take_by_streams(request, in_place);
+  if (!taken.ok()) return taken.status();
+  const WholeCall& ready = taken.value();
   NetworkedCall call;
-  call.streamed = streamed_call(request, whole_of(ready));
+  call.streamed = streamed_call(request, ready);
   call.streamed.where = where;
-  call.plan = std::make_shared<const exec::NetworkPlan>(plan::renumber(ready.plan, numbers_));
+  call.plan = std::make_shared<const exec::NetworkPlan>(plan::renumber(*ready.plan, numbers_));
   call.host = call.streamed.call;
   call.host.what = schedule::name_of(request.collective);
   call.host.far_signature = signature_with(ready.far_signature, call.streamed.described.engine);
   call.described = call.streamed.described;
-  call.algorithm = ready.plan.algorithm;
+  call.algorithm = ready.plan->algorithm;
   return call;
 }
 
@@ -393,7 +422,7 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   if (const Status why = unsupported_reason(request, engine); !crosses && !why.ok())
     return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_shares(request);
-  if (crosses) return explain_network(request, in_place);
+  if (crosses) return explain_network(request, in_place, engine);
   if (WholeCalls* const whole = find_whole(request, engine); whole != nullptr) {
     return "on device memory: " + whole->explain(request, in_place) +
            objections(request, engine, whole);
@@ -420,18 +449,25 @@ std::string DeviceCalls::objections(const Request& request, EngineWish engine,
   return text;
 }
 
-std::string DeviceCalls::explain_network(const Request& request, bool in_place) {
+std::string DeviceCalls::explain_network(const Request& request, bool in_place,
+                                         EngineWish engine) {
+  WholeCalls* const whole = find_whole(request, engine);
+  if (whole != nullptr) return "on device memory: " + whole->explain(request, in_place);
   const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
-  const plan::Plan local = plan::renumber(prepared.value()->plan, numbers_);
   const Result<double> predicted = plans_->predict_ns(request, in_place);
   const std::string price =
       predicted.ok() ? fmt::format(", predicted {:.0f} us", predicted.value() / 1e3) : "";
-  return "on device memory: by streams within hosts and messages between them, through a bounce "
-         "buffer of " +
-         std::to_string(exec::BounceLayout(local).bytes()) + " bytes of pinned memory, " +
-         text_of(local, rank_->count(local, false, 0, false)) + "; in graphs " +
-         text_of(local, rank_->count(local, false, 0, true)) + price + rings();
+  return "on device memory: by streams within hosts and messages between them, " +
+         network_text(prepared.value()->plan) + price + rings() +
+         objections(request, engine, nullptr);
+}
+
+std::string DeviceCalls::network_text(const plan::Plan& plan) {
+  const plan::Plan local = plan::renumber(plan, numbers_);
+  return "through a bounce buffer of " + std::to_string(exec::BounceLayout(local).bytes()) +
+         " bytes of pinned memory, " + text_of(local, rank_->count(local, false, 0, false)) +
+         "; in graphs " + text_of(local, rank_->count(local, false, 0, true));
 }
 
 // Nobody knows yet where the buffers will lie.

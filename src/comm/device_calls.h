@@ -140,7 +140,9 @@ class DeviceCalls {
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::unique_ptr<CallRecorder> recorder,
               const DeviceSurroundings& around, int self);
-  void plan_with(Planner& planner);
+  Status plan_with(Planner& planner, const Agreement& agree);
+  void plan_whole_calls(Planner& planner);
+  Status plan_levels(Planner& planner, PlanEngine engine, const Agreement& agree);
   EngineWish wish_for(EngineWish asked) const { return asked == EngineWish::kAuto ? wish_ : asked; }
   PlanEngine engine_of(const PlannerOptions& planning);
   Status objection_to_kind(const Request& request, EngineWish engine) const;
@@ -152,8 +154,10 @@ class DeviceCalls {
                    const Request& request);
   Status objection_to_asked(const Request& request) const;
   bool is_networked() const { return !numbers_.empty(); }
+  Result<WholeCall> take_by_streams(const Request& request, bool in_place);
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
-  std::string explain_network(const Request& request, bool in_place);
+  std::string explain_network(const Request& request, bool in_place, EngineWish engine);
+  std::string network_text(const plan::Plan& plan);
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   std::string explain_direct(const Request& request, bool in_place);

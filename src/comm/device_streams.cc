@@ -42,25 +42,29 @@ Status DeviceStreams::check_devices() const {
   return {};
 }
 
-// Equal on all ranks, as above.
+// Equal on all ranks, as above. Of several hosts each has an NCCL of its own ranks.
 exec::VendorWish DeviceStreams::vendor_wish(const select::Model& model) const {
   const Config& config = *options_.env->config;
   exec::VendorWish wish;
   wish.file = config.nccl_library;
   wish.shares_devices = config.nccl_shares_devices;
-  if (!VendorCalls::is_wanted(options_.engine, model, membership_.ranks())) {
+  const group::GroupView& group = *membership_.group();
+  const auto most_near = group.near_ranks(group.first_of_largest_host()).size();
+  if (!VendorCalls::is_wanted(options_.engine, model, static_cast<int>(most_near))) {
     wish.refusal = Status::unsupported(
         "nobody asked for it when the communicator was made (TUTTI_ENGINE=nccl), and nobody has "
         "measured it among as many ranks (tutti tune)");
   } else if (membership_.ranks() == 1) {
     wish.refusal = Status::unsupported("the communicator has one rank");
-  } else if (is_networked()) {
-    wish.refusal = Status::unsupported("the ranks are not all on one host, by shared memory");
+  } else if (most_near == 1) {
+    wish.refusal = Status::unsupported("no two ranks are on one host, by shared memory");
   }
   const std::vector<Profile>& profiles = membership_.profiles();
   for (size_t rank = 0; rank < profiles.size() && wish.refusal.ok(); ++rank) {
     for (size_t other = 0; other < rank; ++other) {
-      if (profiles[other].process != profiles[rank].process) continue;
+      const bool same = profiles[other].process == profiles[rank].process &&
+                        profiles[other].host == profiles[rank].host;
+      if (!same) continue;
       wish.refusal = Status::unsupported("ranks " + std::to_string(other) + " and " +
                                          std::to_string(rank) + " share a process");
     }

@@ -6,12 +6,17 @@ std::string number_of(uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1e3 + 0.5)); }
+
 std::string text_of(const exec::DeviceCounts& counts) {
   std::string text =
       std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
       " batches, " + std::to_string(counts.operations) + " waits and writes in " +
       std::to_string(counts.groups) + " groups, " + number_of(counts.kernels, "kernel");
   if (counts.kernels > 0) text += " of up to " + number_of(counts.most_ctas, "thread block");
+  if (counts.level_calls > 0) {
+    text += ", " + number_of(counts.level_calls, "call") + " of the vendor's library";
+  }
   if (counts.host_functions > 0) {
     text += ", " + number_of(counts.host_functions, "function") + " of the host";
   }

@@ -16,6 +16,8 @@ inline constexpr const char* kApart = "the ranks are not all on one host, by sha
 
 /// "1 kernel", "2 kernels".
 std::string number_of(uint64_t count, const char* what);
+/// A whole number of microseconds.
+std::string in_us(double ns);
 std::string text_of(const exec::DeviceCounts& counts);
 std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts);
 /// A line of tuttiExplain about a call that goes by the host, though `asked` by its options.

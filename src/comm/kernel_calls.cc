@@ -32,8 +32,6 @@ exec::Call buffers_of(const schedule::Shape& shape, int rank, uint64_t part_byte
 /// In the signatures of calls that one kernel runs.
 constexpr uint32_t kFusedMark = 0x5bd1e994u;  // even: the lowest bit is set in every signature
 
-std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1e3 + 0.5)); }
-
 }  // namespace
 
 std::vector<schedule::Algorithm> kernel_algorithms(std::span<const schedule::Algorithm> algorithms,

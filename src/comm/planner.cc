@@ -147,6 +147,10 @@ Result<plan::Match*> EnginePlans::match_of(const select::Candidate& chosen, cons
     wanted.hazards_in_place = in_place;
     wanted.single_assignment = renamed;
     if (chosen.encodes) wanted.wire = plan::wire_of(wire_of(request), *options_.group);
+    wanted.level_calls = engine_.level_calls;
+    if (wanted.level_calls) {
+      if (Status lacks = check_levels_elsewhere(wanted); !lacks.ok()) return lacks;
+    }
     Result<plan::Match> made = plan::match(wanted);
     if (!made.ok()) return made.status();
     known = matches_.emplace(key, std::move(made).value()).first;
@@ -167,21 +171,44 @@ Result<plan::Match*> EnginePlans::match_of(const select::Candidate& chosen, cons
   return &match;
 }
 
-// By the plan of one rank of the largest host, which all ranks make alike.
-bool EnginePlans::fits_staged(const select::Candidate& candidate, const Request& request) const {
+Result<plan::Plan> EnginePlans::plan_of_largest_host(const select::Candidate& candidate,
+                                                     const Request& request) const {
   plan::MatchRequest wanted;
   wanted.algorithm = candidate.algorithm;
   wanted.parameters = candidate.parameters;
   wanted.rank = options_.group->first_of_largest_host();
   wanted.group = options_.group;
   if (candidate.encodes) wanted.wire = plan::wire_of(wire_of(request), *options_.group);
+  wanted.level_calls = engine_.level_calls;
   const Result<plan::Match> match = plan::match(wanted);
-  if (!match.ok()) return false;
+  if (!match.ok()) return match.status();
   plan::BindRequest bound;
   bound.count = request.count;
   bound.type = request.type;
   bound.far_slices = candidate.far_slices;
-  return plan::check_fit(plan::bind(match.value(), bound, engine_.tuning), engine_.tuning).ok();
+  return plan::bind(match.value(), bound, engine_.tuning);
+}
+
+Result<plan::Plan> EnginePlans::plan_of_largest_host(const Request& request) const {
+  const Result<select::Candidate> chosen = choose(request, query_of(request, false));
+  if (!chosen.ok()) return chosen.status();
+  return plan_of_largest_host(chosen.value(), request);
+}
+
+bool EnginePlans::fits_staged(const select::Candidate& candidate, const Request& request) const {
+  const Result<plan::Plan> plan = plan_of_largest_host(candidate, request);
+  return plan.ok() && plan::check_fit(plan.value(), engine_.tuning).ok();
+}
+
+// A rank knows its own host's steps; whether those of all hosts are level calls must be equal on
+// all ranks.
+Status EnginePlans::check_levels_elsewhere(plan::MatchRequest wanted) {
+  for (const int first : wanted.group->host_first_ranks()) {
+    wanted.rank = first;
+    const auto host = plan::HostMatch::make(wanted);
+    if (!host.ok()) return host.status();
+  }
+  return {};
 }
 
 diagnosis::DescribedCall EnginePlans::describe(const Request& request) const {
@@ -238,6 +265,7 @@ Status EnginePlans::finish(Prepared& prepared, const select::Candidate& chosen,
   plan::Plan& plan = prepared.plan;
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
+  if (engine_.level_calls) plan.algorithm += "+nccl";
   if (Status status = plan::check_fit(plan, engine_.tuning); !status.ok()) return status;
   for (plan::LanePlan& lane : plan.lanes) lane.engine = engine_.engine;
   if (options_.tamper) options_.tamper(plan);

@@ -47,6 +47,9 @@ struct PlanEngine {
   // Messages between hosts are those of devices, at such costs; none: they are the host's.
   std::optional<select::DeviceCosts> crossing{};
   CallRecorder* calls = nullptr;  // makes the labels; may be null
+  // Ranks of a host do their part in level calls (plan/level_calls.h), for which algorithms are
+  // chosen; names say so.
+  bool level_calls = false;
 };
 
 struct PlannerOptions {
@@ -121,6 +124,8 @@ class EnginePlans {
   /// where its options say nothing of it.
   std::string explain_wire(const Request& request, bool in_place);
   std::string explain_codecs(const codecs::WireOption& option) const;
+  /// The plan that the first rank of the largest host would have, which all ranks make alike.
+  Result<plan::Plan> plan_of_largest_host(const Request& request) const;
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 
@@ -155,6 +160,9 @@ class EnginePlans {
   const Prepared* keep(uint64_t hash, std::unique_ptr<Prepared> prepared);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const SignatureInputs& inputs);
+  Result<plan::Plan> plan_of_largest_host(const select::Candidate& candidate,
+                                          const Request& request) const;
+  static Status check_levels_elsewhere(plan::MatchRequest wanted);
   bool fits_staged(const select::Candidate& candidate, const Request& request) const;
   static bool placement_counts(const Prepared& prepared, const SignatureInputs& inputs);
   void sign(Prepared& prepared, const SignatureInputs& inputs, const CallOptions& options) const;

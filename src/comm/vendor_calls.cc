@@ -10,8 +10,6 @@ namespace {
 
 constexpr const char* kAlgorithm = "nccl";  // in descriptions and labels of its calls
 
-std::string in_us(double ns) { return std::to_string(static_cast<int64_t>(ns / 1e3 + 0.5)); }
-
 }  // namespace
 
 bool VendorCalls::is_wanted(EngineWish wish, const select::Model& model, int ranks) {

@@ -21,6 +21,7 @@ struct WholeCall {
   uint32_t signature = 0;
   diagnosis::DescribedCall described;
   trace::Label label;
+  uint32_t far_signature = 0;  // of a call of several hosts
 };
 
 class WholeCalls {

@@ -46,6 +46,7 @@ class NetworkMachine {
     return plan::Answer::kGoOn;
   }
   plan::Answer passed(const plan::Position&, uint32_t, uint64_t) { return plan::Answer::kGoOn; }
+  plan::Answer level(const plan::Position&, const plan::Op&) { return plan::Answer::kGoOn; }
   plan::Answer raise(const plan::Position&, uint64_t, uint64_t) { return plan::Answer::kGoOn; }
   plan::Answer raised(const plan::Position&, uint32_t, uint64_t, uint64_t) {
     return plan::Answer::kGoOn;

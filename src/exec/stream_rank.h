@@ -66,6 +66,7 @@ struct DeviceCounts {
   uint64_t waits = 0;       // of them
   uint64_t groups = 0;      // of operations: calls of the driver
   uint64_t kernels = 0;
+  uint64_t level_calls = 0;  // of the vendor's library
   uint64_t host_functions = 0;
   uint64_t copied_bytes = 0, crossing_bytes = 0;  // of copies; of those that cross
   uint64_t folded_bytes = 0, fetched_bytes = 0;   // of kernels' sources; of those on other devices

@@ -1,8 +1,10 @@
 #include "src/operation/collective_operation.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/operation/question.h"
 #include "src/schedule/layout.h"
 
@@ -173,6 +175,16 @@ Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross_shares(
   return std::shared_ptr<exec::HostStaging>(std::move(staging).value());
 }
 
+// The host's part begins when the stream has come to the call, and has the deadline; what streams
+// do behind it, as a last call within the host, must end, too, but never before that one has had
+// its say.
+uint64_t CollectiveOperation::longest_in_streams() {
+  const uint64_t now_ns = monotonic_ns();
+  const uint64_t deadline_ns = communicator().collectives().deadline_from_now(&extras_);
+  const uint64_t left_ns = deadline_ns - std::min(deadline_ns, now_ns);
+  return deadline_ns > kNoDeadline - left_ns ? kNoDeadline : deadline_ns + left_ns;
+}
+
 Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
     std::span<const exec::StreamPlace> all, std::function<void()> arrived) {
   const exec::StreamPlace& where = all.front();
@@ -183,6 +195,7 @@ Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
   const bool in_place = communicator().collectives().is_in_place(request);
   Result<comm::NetworkedCall> call = streams.calls().networked_call_of(request, in_place, where);
   if (!call.ok()) return call.status();
+  call.value().streamed.call.deadline_ns = longest_in_streams();
   auto staging = streams.calls().rank().cross(std::move(call.value().streamed), call.value().plan,
                                               std::move(arrived));
   if (!staging.ok()) return staging.status();

@@ -43,6 +43,7 @@ class CollectiveOperation final : public OperationOf<CollectiveOperation> {
   comm::Request request() const;
   Status take_scalar();
   Status check_stream(const exec::StreamPlace& where);
+  uint64_t longest_in_streams();
   Result<std::shared_ptr<exec::HostStaging>> cross_shares(const exec::StreamPlace& where,
                                                           std::function<void()> arrived);
 

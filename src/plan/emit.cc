@@ -188,9 +188,11 @@ Plan Emitter::run() {
   for (uint16_t lane = 0; lane < lanes_.size(); ++lane) open_lane(lane);
   const uint32_t steps = static_cast<uint32_t>(match_.schedule.steps.size());
   for (uint32_t index = 0; index < steps; ++index) {
+    emit_levels(index);
     emit_step(index);
     step_end_[index] = static_cast<uint32_t>(lanes_[match_.schedule.steps[index].lane].size());
   }
+  emit_levels(steps);
   close_lanes();
   join();
   return std::move(plan_);
@@ -233,7 +235,7 @@ void Emitter::emit_step(uint32_t index) {
   emit_afters(step);
   if (step.kind == StepKind::kSend) {
     emit_send(index);
-  } else {
+  } else if (!match_.steps[index].by_level) {
     emit_move(index);
   }
 }

@@ -78,6 +78,11 @@ class Emitter {
   void protect(const schedule::Step& step, std::span<const schedule::Block> blocks);
   void close_lanes();
   void join();
+  // Level calls: emit_level.cc.
+  void emit_levels(uint32_t before);
+  void emit_level(const MatchedLevel& level);
+  LevelRow level_row(const MatchedRow& row);
+  bool lie_in_order(const LevelCall& call) const;
 
   void emit(uint16_t lane, Op op, std::span<const Operand> operands = {});
   void emit_copy(const schedule::Step& step, std::span<const Operand> operands, uint64_t length);

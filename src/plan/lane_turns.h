@@ -15,6 +15,9 @@
 // theirs, a turn later than a rank that sends and reads alike. There a turn ends with the slice,
 // and between waits and work.
 //
+// Level calls are made in one order by all ranks of a host, whatever else they have to do: a lane
+// that has made the first one of a slice lets the other lanes make theirs before its next one.
+//
 // All that a rank so enqueues is a list, which verify_plans() proves that one queue can run
 // (VerifyPlanOptions::in_one_queue).
 //
@@ -38,6 +41,16 @@ class LaneTurns {
     waited_.fill(false);
     closed_.fill(false);
     folded_.fill(false);
+    level_lane_ = 0;
+  }
+  /// Whether another lane makes its level call first. The lane asks again later.
+  bool gives_up_level(uint32_t lane) const { return several_ && lane != level_lane_; }
+  /// The lane makes the level call.
+  void level(const Plan& plan, uint32_t lane, uint64_t slice, uint32_t call) {
+    const bool last = slice + 1 == plan.slices && call + 1 == plan.level_calls.size();
+    if (call == 0 || last) {
+      level_lane_ = (lane + 1) % static_cast<uint32_t>(plan.lanes.size());
+    }
   }
   /// The lane has been asked to wait for peers.
   void wait(uint32_t lane) { waited_[lane] = several_; }
@@ -64,6 +77,7 @@ class LaneTurns {
   }
 
   bool several_ = false, one_way_ = false;
+  uint32_t level_lane_ = 0;  // whose turn it is with level calls
   std::array<bool, kMaxLanes> waited_{}, closed_{}, folded_{};  // since the lane's turn began
 };
 

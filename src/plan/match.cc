@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "src/plan/level_calls.h"
 #include "src/plan/mechanism.h"
 #include "src/plan/traffic.h"
 #include "src/schedule/single_assignment.h"
@@ -54,7 +55,7 @@ void distil_send(Match& result, const Traffic& traffic, uint32_t index) {
   }
   matched.far_count = static_cast<uint32_t>(result.far_peers.size()) - matched.far;
   const Sent* sent = traffic.sent_by(mine.rank, index);
-  if (sent == nullptr) return;
+  if (sent == nullptr || !result.levels.empty()) return;
   matched.near = true;
   matched.signal = sent->signal;
   matched.message = describe(result, traffic, *sent);
@@ -184,6 +185,15 @@ Mode mode_of(const MatchRequest& request, const schedule::Shape& shape) {
   return may && !request.wire.encodes() ? request.mode : Mode::kStaged;
 }
 
+// The lane counter tells that a rank has come to each of its level calls.
+void keep_levels(Match& result, const RankLevels& mine) {
+  for (size_t i = 0; i < mine.replaced.size(); ++i) result.steps[i].by_level = mine.replaced[i];
+  for (LaneMatch& lane : result.lanes) {
+    lane = {.advance = 1 + static_cast<uint32_t>(mine.levels.size())};
+  }
+  result.message_blocks = 0;
+}
+
 Status find_rounding(Match& result, const MatchRequest& request, int own) {
   if (!request.wire.encodes()) return {};
   std::vector<Schedule> schedules;
@@ -224,6 +234,12 @@ Status HostMatch::match_traffic() {
                                   std::to_string(shape_.ranks) +
                                   " ranks: " + std::string(status.message()));
   }
+  if (request_.level_calls) {
+    Result<std::vector<RankLevels>> found =
+        find_level_calls(shape_, *request_.group, traffic_->schedules());
+    if (!found.ok()) return found.status();
+    levels_ = std::move(found).value();
+  }
   placement_matters_ = choose_and_compare(*traffic_, mode_, request_.hazards_in_place);
   traffic_->number();
   return {};
@@ -243,7 +259,9 @@ Result<Match> HostMatch::of(int rank) const {
   result.far = near < static_cast<size_t>(shape_.ranks);
   result.schedule = traffic_->schedule_of(rank);
   if (Status status = check_limits(result); !status.ok()) return status;
+  if (!levels_.empty()) result.levels = levels_[request_.group->near_place(rank)].levels;
   keep_own_steps(result, *traffic_);
+  if (!levels_.empty()) keep_levels(result, levels_[request_.group->near_place(rank)]);
   find_far_lanes(result, request_);
   if (Status status = find_rounding(result, request_, rank); !status.ok()) return status;
   return result;

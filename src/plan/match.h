@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,6 +63,23 @@ struct MatchedStep {
   // MOVE
   uint32_t arrivals =
       0;  // into Match::arrivals, one for each message source from my domain, in order
+  bool by_level = false;  // MOVE: a level call does it
+};
+
+/// A row of a level call, in blocks (plan::LevelRow), or a copy within this rank behind it.
+struct MatchedRow {
+  LevelRowKind kind = LevelRowKind::kFold;
+  bool is_local = false;
+  int root = 0, peer = 0;
+  std::optional<schedule::Block> source{}, target{};
+};
+
+/// One call of all ranks of a host, in the place of the steps between two of a rank's messages to
+/// or from other hosts.
+struct MatchedLevel {
+  uint32_t before = 0;           // the step before which it stands; all steps: behind the last one
+  std::vector<MatchedRow> rows;  // by root, by its order of blocks; local ones last
+  LevelWhole whole = LevelWhole::kNone;  // if the blocks lie one behind the other, too
 };
 
 struct LaneMatch {
@@ -109,6 +127,8 @@ struct Match {
   std::vector<uint32_t> source_terms;
   std::vector<uint32_t> source_terms_begin;
 
+  std::vector<MatchedLevel> levels;  // MatchRequest::level_calls
+
   // Where levels encode: which do, and what that does to values. The mode is then kStaged, since
   // peers would read what is not rounded yet.
   LevelEncodings wire;
@@ -130,11 +150,15 @@ struct MatchRequest {
   // Every value gets a scratch block of its own (schedule/single_assignment.h).
   bool single_assignment = false;
   LevelEncodings wire = {};  // the encodings of messages; equal on all ranks
+  // No rank talks to one near it but in level calls (level_calls.h). kUnsupported: the schedule's
+  // steps within a host are none.
+  bool level_calls = false;
 };
 
 Result<Match> match(const MatchRequest& request);
 
 class Traffic;
+struct RankLevels;
 
 /// The things that the matches of all ranks of a host have in common, worked out once: for those
 /// who ask for several, as simulations do. Threads: one at a time.
@@ -155,6 +179,7 @@ class HostMatch {
   Mode mode_ = Mode::kStaged;
   bool placement_matters_ = false;
   std::unique_ptr<Traffic> traffic_;
+  std::vector<RankLevels> levels_;  // by place; empty: no level calls
 };
 
 }  // namespace tutti::plan

@@ -108,11 +108,24 @@ bool forward_stores(Plan& plan) {
   return changed;
 }
 
+namespace {
+
+// All folds of a level call are alike in that (level_calls.h).
+bool folds_inputs(const MatchedLevel& level) {
+  return std::ranges::any_of(level.rows, [](const MatchedRow& row) {
+    const bool folds = row.kind == LevelRowKind::kFold || row.kind == LevelRowKind::kFoldForAll;
+    return !row.is_local && folds && row.source->space() == schedule::Space::kInput;
+  });
+}
+
+}  // namespace
+
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request) {
   if (request.op != types::ReduceOp::kAvg || !match.terms_are_counted) return false;
   const auto ranks = static_cast<uint32_t>(match.group->ranks());
   const bool floats = types::is_float(request.type);
   for (Op& op : plan.ops) {
+    if (op.code == OpCode::kLevel && floats && folds_inputs(match.levels[op.value])) op.mask = 0;
     if (op.code != OpCode::kMove || op.source_count < 2) continue;
     if (!floats) {
       op.divide = match.target_terms[match.target_terms_begin[op.index] + op.block] == ranks;

@@ -56,6 +56,8 @@ enum class OpCode : uint8_t {
   kStreamSend,     // send `source_count` operands to peer
   kStreamArrived,  // until the receive posted as number `value` of this slice has arrived
   kStreamSent,     // until the send posted as number `value` of this slice may be overwritten
+  kLevel,          // call `value` of Plan::level_calls, with the ranks near me; `mask` other than
+                   // kNoMask: folds scale what each rank brings
 };
 
 /// Base registers. The executor's table holds, in this order, the fixed ones and then four per
@@ -132,6 +134,40 @@ struct Op {
   bool is_encoded = false;  // kMove: some operand is
 };
 
+/// A rank has to do with a row of a level call in one of these ways. All ranks near each other have
+/// the same rows in the same order, but for those of two ranks, which the others leave out.
+enum class LevelRowKind : uint8_t {
+  kFold,        // the root gets the fold of a block of every rank
+  kFoldForAll,  // every rank does
+  kSpread,      // every rank but the root gets a block of the root's
+  kPair,        // the peer gets a block of the root's
+};
+
+inline constexpr uint32_t kNoOperand = ~0u;
+
+struct LevelRow {
+  LevelRowKind kind = LevelRowKind::kFold;
+  uint32_t root = 0;             // rank
+  uint32_t peer = 0;             // kPair: rank
+  uint32_t source = kNoOperand;  // in Plan::operands: what this rank brings
+  uint32_t target = kNoOperand;  // and gets. Of no other row
+  uint64_t length = 0;           // elements of the whole block, of which the slice has a piece
+};
+
+/// Calls of a library that ranks of a host make together (match.h, level_calls.h).
+enum class LevelWhole : uint8_t {
+  kNone,           // row by row
+  kReduceScatter,  // its rows are kFold, one for each rank by place, and their sources lie one
+                   // behind the other; and so on, for as many times as there are rows
+  kAllGather,      // the same of kSpread, and their targets
+};
+
+struct LevelCall {
+  uint32_t first = 0, rows = 0;  // of Plan::level_rows
+  uint32_t value = 0;            // my lane counter is at base + value: I have come so far
+  LevelWhole whole = LevelWhole::kNone;
+};
+
 /// The engine that executes the micro-operations of a lane. Engines of devices have numbers of
 /// their own.
 enum class Engine : uint8_t { kHost = 0, kDevice = 1 };
@@ -163,6 +199,8 @@ struct Plan {
   std::vector<uint64_t> lengths;
   std::vector<uint64_t> masks;
   std::vector<LanePlan> lanes;
+  std::vector<LevelRow> level_rows;
+  std::vector<LevelCall> level_calls;  // in the order of their micro-operations
   std::vector<Op> prologue;  // run once before the first slice: entries, in one cell of their own
   std::vector<Op> epilogue;  // run once after the last slice: readers of my buffers are done
   // Of the plan. A lane has as many, each in as many parts as LanePlan says.

@@ -17,6 +17,10 @@ Plan renumber(const Plan& plan, std::span<const uint32_t> numbers) {
   for (Op& op : other.ops) renumber_peer(op, numbers);
   for (Op& op : other.prologue) renumber_peer(op, numbers);
   for (Op& op : other.epilogue) renumber_peer(op, numbers);
+  for (LevelRow& row : other.level_rows) {
+    row.root = numbers[row.root];
+    row.peer = numbers[row.peer];
+  }
   for (Operand& operand : other.operands) {
     if (operand.base < register_of(Base::kFixed)) continue;
     const uint32_t rank = numbers[rank_of(operand.base)];

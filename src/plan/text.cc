@@ -73,6 +73,8 @@ std::string print(const Op& op) {
       return "wait for receive " + value;
     case OpCode::kStreamSent:
       return "wait for send " + value + " of lane " + to_string(op.lane);
+    case OpCode::kLevel:
+      return "level call " + value;
   }
   return "an unknown micro-operation";
 }

@@ -168,6 +168,8 @@ class Facts {
       case OpCode::kStreamArrived:
       case OpCode::kStreamSent:
         return check_stream(index, lane);
+      case OpCode::kLevel:
+        return check_level(index);
       default:
         return {};
     }
@@ -213,6 +215,28 @@ class Facts {
                        source == register_of(PeerBase::kOutput, peer);
     const bool plain = op.source_count == 1 && op.target_count == 1;
     return named && plain ? Status() : wrong(index, "does not read what it names");
+  }
+
+  Status check_level(uint32_t index) const {
+    const Op& op = plan_.ops[index];
+    if (op.value >= plan_.level_calls.size()) return wrong(index, "a level call it lacks");
+    const LevelCall& call = plan_.level_calls[op.value];
+    if (uint64_t{call.first} + call.rows > plan_.level_rows.size()) {
+      return wrong(index, "rows it lacks");
+    }
+    for (uint32_t i = 0; i < call.rows; ++i) {
+      const LevelRow& row = plan_.level_rows[call.first + i];
+      const bool pairs = row.kind == LevelRowKind::kPair;
+      if (!near(row.root) || (pairs && (!near(row.peer) || row.peer == row.root))) {
+        return wrong(index, "a row of a rank that is not near");
+      }
+      for (const uint32_t operand : {row.source, row.target}) {
+        if (operand != kNoOperand && operand >= plan_.operands.size()) {
+          return wrong(index, "operands it lacks");
+        }
+      }
+    }
+    return {};
   }
 
   // Lanes of two engines meet by signals and waits; where one stands the other does not know.

@@ -14,7 +14,10 @@ class Lister {
  public:
   static constexpr uint64_t kSlicesATurn = LaneTurns::kSlices;
 
-  void start(const Plan& plan) { turns_.start(plan); }
+  void start(const Plan& plan) {
+    plan_ = &plan;
+    turns_.start(plan);
+  }
   std::deque<uint8_t>& list() { return list_; }
 
   Answer enter(const Position& at) { return asks(at); }
@@ -38,6 +41,11 @@ class Lister {
   }
   Answer arrived(const Position& at, const Op&) { return waits(at); }
   Answer sent(const Position& at, const Op&) { return asks(at); }
+  Answer level(const Position& at, const Op& op) {
+    if (turns_.gives_up_level(at.lane)) return Answer::kNotYet;
+    turns_.level(*plan_, at.lane, at.slice, op.value);
+    return asks(at);
+  }
   void fork() {}
   void opened(const Position&) {}
   void closed(const Position& at) { turns_.close(at.lane); }
@@ -62,6 +70,7 @@ class Lister {
     return asks(at);
   }
 
+  const Plan* plan_ = nullptr;
   LaneTurns turns_;
   std::deque<uint8_t> list_;
 };

@@ -59,6 +59,7 @@ class Machine {
     Answer post(const Position& at, const Op& op);
     Answer arrived(const Position& at, const Op& op);
     Answer sent(const Position& at, const Op& op);
+    Answer level(const Position& at, const Op& op);
     void fork();
     void opened(const Position& at);
     void closed(const Position& at);
@@ -117,6 +118,21 @@ class Machine {
     std::deque<PostedTransfer*> sends, receives;
   };
 
+  /// A rank in a level call: what it brings, by row of its own.
+  struct LevelComer {
+    bool has_come = false;
+    uint32_t thread = 0;
+    Clock clock;
+    std::vector<std::vector<Part>> sources;
+  };
+  /// A level call of the ranks of a host.
+  struct LevelMeeting {
+    std::vector<LevelComer> comers;  // by rank
+    Position at;                     // of who came first
+    uint32_t call = 0, number = 0;   // likewise
+    uint32_t gone = 0;               // ranks that are past it
+  };
+
   struct Lane {
     std::vector<PostedTransfer> received, sent;
     std::vector<std::vector<Clock>> passed;  // [slice][ops passed], for other lanes
@@ -136,6 +152,7 @@ class Machine {
     std::vector<uint32_t> entered;   // [rank]: 1 + the call in which its addresses were learned
     std::vector<Timestamp> entries;  // [call]
     std::vector<Lane> lanes;
+    uint32_t level_calls = 0;   // that are behind the rank
     std::deque<uint8_t> queue;  // in one queue: which lanes do what of the call is left
   };
 
@@ -197,6 +214,14 @@ class Machine {
   void check_output(uint32_t rank);
   void check_block(uint32_t rank, const Place& block, ValueId required);
 
+  // Level calls: verify_plan_level.cc.
+  bool level(const Context& at);
+  bool come(const Context& at, LevelMeeting& meeting, LevelComer& mine);
+  bool take_rows(const Context& at, const LevelMeeting& meeting);
+  bool take_row(const Context& at, const LevelMeeting& meeting, uint32_t row);
+  bool bring(const Context& at, const LevelMeeting& meeting, uint32_t from, uint32_t row);
+  bool check_level_places(const Context& at);
+
   // Encodings: verify_plan_encodings.cc.
   /// Encoded memory is kept in bytes of elements: a place of so many of its bytes has room for as
   /// many times this of theirs.
@@ -255,6 +280,7 @@ class Machine {
   std::vector<Memory> memories_;
   std::vector<CounterHistory> counters_;  // [thread of the lane]
   std::vector<Rank> ranks_;
+  std::map<std::pair<uint32_t, uint32_t>, LevelMeeting> meetings_;  // by host and number
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, TransferChannel>
       channels_;  // source, target, lane
   /// How each block of an output that all ranks have was rounded, by call and block, on the rank

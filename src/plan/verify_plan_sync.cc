@@ -178,6 +178,11 @@ Answer Machine::RankMachine::sent(const Position& at, const Op& /*op*/) {
   return went_on(all_.await_transfer(all_.context_of(rank_, at), true));
 }
 
+Answer Machine::RankMachine::level(const Position& at, const Op& /*op*/) {
+  if (is_behind_others(at)) return Answer::kNotYet;
+  return went_on(all_.level(all_.context_of(rank_, at)));
+}
+
 void Machine::RankMachine::fork() {
   for (uint32_t i = 1; i < all_.plan_of(rank_).lanes.size(); ++i) {
     if (all_.is_foreign(rank_, i)) continue;

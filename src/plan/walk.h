@@ -30,6 +30,8 @@
 //     Answer raised(at, member, cell, flag)    // until the member's flag has this value
 //     Answer post(at, op)                      // a send or receive by stream
 //     Answer arrived(at, op), sent(at, op)     // until what was posted has arrived, or is out
+//     Answer level(at, op)                     // a level call with the ranks near me. A machine
+//                                              // without it fails at plans that have some
 //     void fork()                              // all lanes go on behind the prologue
 //     void opened(at), closed(at)              // a slice
 //     void stepped(at)                         // the micro-operation at.op is behind the lane
@@ -299,6 +301,12 @@ class Walk {
           return after(machine, lane, sender, kAllOps);
         }
         return machine.sent(lane, op);
+      case OpCode::kLevel:
+        if constexpr (requires { machine.level(lane, op); }) {
+          return machine.level(lane, op);
+        } else {
+          return Answer::kFailed;
+        }
       case OpCode::kEnter:
       case OpCode::kWaitEnter:
         break;  // of the prologue only: verify_plans() refuses them elsewhere

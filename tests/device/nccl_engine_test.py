@@ -5,6 +5,7 @@ where a rank is late, dies, aborts, or has an error of NCCL's own."""
 
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -140,6 +141,105 @@ class Refused(unittest.TestCase):
     def test_nobody_loads_it_who_does_not_ask(self):
         for engine in ("auto", "copy_engine", "kernel", "host"):
             self.assertEqual(Run("engines", TUTTI_ENGINE=engine).log, [])
+
+
+class BetweenHosts(unittest.TestCase):
+    """The level within a host is done by NCCL, what is between hosts by Tutti: network_lanes has ranks on hosts of
+    two devices and more."""
+
+    BY_LEVELS = "by NCCL 2.28.9 .* within hosts and messages between them"
+    COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+
+    def run_lanes(self, *arguments, **variables):
+        return Run("network_lanes", *arguments, **{"SOFTDEV_DEVICES": "8", "TUTTI_DEVICE_RING_BYTES": "256K",
+                                                   **variables})
+
+    def right(self, *arguments, **variables):
+        done = self.run_lanes(*arguments, **variables)
+        self.assertEqual(done.status, 0, done.all())
+        self.assertNotIn("stray", done.log)
+        self.assertNotIn("kernel given up", done.log)
+        return done
+
+    def by_levels(self, *arguments, **variables):
+        done = self.right(*arguments, **variables)
+        for collective in self.COLLECTIVES:
+            self.assertRegex(done.out, f"(?m)^{collective} on device memory: {self.BY_LEVELS}")
+        self.assertIn("kernel done", done.log)
+        return done
+
+    def test_two_hosts_of_two_devices_eager_and_in_graphs(self):
+        done = self.by_levels("--ranks", "4", "--words", "30000", "--graph", "1")
+        self.assertEqual(done.log.count("init 0 of 2"), 2, done.log)  # each host has one of its own
+        self.assertRegex(done.out, "all_reduce .* 2 calls of the vendor's library|calls of the vendor's library")
+
+    def test_short_calls_are_whole_calls_of_nccl(self):
+        done = self.by_levels("--ranks", "4", "--words", "512", "--rounds", "1")
+        for call in (3, 4):  # all_gather, reduce_scatter
+            self.assertIn(f"call {call}", done.log)
+        self.by_levels("--ranks", "4", "--words", "1", "--rounds", "1")
+
+    def test_two_hosts_of_four_devices_with_slow_streams(self):
+        self.by_levels("--ranks", "8", "--words", "9000", "--graph", "1", "--rounds", "1", SOFTDEV_SKEW_US="200")
+
+    def test_hosts_of_different_sizes_and_of_one_device(self):
+        self.right("--ranks", "5", "--hosts", "3", "--words", "9001", "--rounds", "1")
+        done = self.right("--ranks", "2", "--hosts", "2", "--words", "9001", "--rounds", "1")
+        self.assertRegex(done.out, "not by NCCL within hosts, since .*no two ranks are on one host")
+
+    def test_one_hardware_queue_is_enough(self):
+        self.by_levels("--ranks", "4", "--words", "20000", "--graph", "1", "--rounds", "1", SOFTDEV_CHANNELS="1")
+
+    def test_a_rank_whose_nccl_is_late(self):
+        self.by_levels("--ranks", "4", "--words", "9000", "--rounds", "1", SOFTNCCL_RANK="1", SOFTNCCL_LATE_MS="5")
+
+    def test_where_one_host_has_none_no_host_uses_it(self):
+        done = self.right("--ranks", "5", "--words", "3000", "--rounds", "1", SOFTNCCL_RANK="2",
+                          SOFTNCCL_INIT_RESULT="1")
+        self.assertRegex(done.out, "all_reduce on device memory: by streams within hosts .*; not by NCCL within hosts, "
+                                   "since .*could not be made")
+        self.assertNotIn("kernel done", done.log)
+
+    def test_nobody_uses_it_who_does_not_ask(self):
+        for engine in ("auto", "no_nccl"):
+            done = self.right("--ranks", "4", "--words", "3000", "--rounds", "1", TUTTI_ENGINE=engine)
+            self.assertEqual(done.log, [])
+
+    def test_by_price(self):
+        for ns, taken in ((1e-3, True), (1e12, False)):
+            model = {"tutti_model": 1, "nccl": [{"collective": one, "ranks": 2, "calls": [{"bytes": 8, "ns": ns}]}
+                                                for one in ("reduce_scatter", "all_gather")]}
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(model, file)
+                file.flush()
+                done = self.right("--ranks", "4", "--words", "3000", "--rounds", "1", "--only", "all_reduce",
+                                  TUTTI_TUNING=file.name, TUTTI_ENGINE="auto")
+            self.assertEqual("kernel done" in done.log, taken, done.all())
+            said = self.BY_LEVELS if taken else "not by NCCL within hosts, since with what was measured of it"
+            self.assertRegex(done.out, said)
+
+    def test_what_nccl_loses_is_missed(self):
+        """A plant: a kernel of one rank ends without its result."""
+        done = self.run_lanes("--ranks", "4", "--words", "3000", "--only", "all_reduce", SOFTNCCL_RANK="1",
+                              SOFTNCCL_LOSE_AT="2")
+        self.assertEqual(done.status, 1, done.all())
+        self.assertIn("is wrong", done.out)
+
+    def test_ranks_that_die_abort_or_do_not_come(self):
+        for fault in ("kill", "abort", "late"):
+            with self.subTest(fault):
+                done = self.run_lanes("--words", "3000", "--fault", fault, "--only", "all_reduce")
+                self.assertEqual(done.status, 0, done.all())
+                heard = dict(re.findall(r"^rank (\d): (.*)$", done.out, re.M))
+                self.assertTrue({"0", "1", "2"} <= set(heard), done.all())
+                for text in heard.values():
+                    self.assertIn("rank 3", text)
+
+    def test_a_kernel_that_stands_still_ends_at_the_deadline(self):
+        done = self.run_lanes("--ranks", "4", "--words", "3000", "--only", "all_reduce", SOFTNCCL_RANK="1",
+                              SOFTNCCL_STUCK_AT="3", TUTTI_TIMEOUT="1")
+        self.assertEqual(done.status, 1, done.all())
+        self.assertIn("kernel given up", done.log)
 
 
 class ByPrice(unittest.TestCase):

@@ -107,7 +107,7 @@ class Rank {
     const std::string said = at == std::string::npos ? "nothing" : all.substr(at);
     std::printf("%s %s", kind.name, said.c_str());
     std::fflush(stdout);  // whole, though others write to the same place
-    const bool by_lanes = said.find("by streams within hosts") != std::string::npos;
+    const bool by_lanes = said.find("within hosts and messages between them") != std::string::npos;
     if (by_lanes != (wish_.expect != 0)) member_.fail(std::string(kind.name) + ": " + said);
   }
 

@@ -69,6 +69,7 @@ Result<std::vector<Match>> match_all(const Lowering& lowering) {
     request.in_place = lowering.placing == Placing::kInPlace ||
                        (lowering.placing == Placing::kMixed && rank % 2 == 0);
     request.single_assignment = lowering.single_assignment;
+    request.level_calls = lowering.level_calls;
     request.hazards_in_place = lowering.placing != Placing::kSeparate;
     Result<Match> match = plan::match(request);
     if (!match.ok()) return match.status();

@@ -39,6 +39,7 @@ struct Lowering {
   Placing placing = Placing::kSeparate;
   bool single_assignment = false;
   std::string wire = {};  // codecs::parse_wire()
+  bool level_calls = false;
 };
 std::string print(const Lowering& lowering);
 

@@ -64,6 +64,7 @@ CapturedCalls::~CapturedCalls() {
   pages_.end();
   sides_.clear();
   engines_ = {};
+  levels_.reset();
   kernels_.reset();
 }
 
@@ -221,6 +222,8 @@ Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::
   put.side = side.value();
   put.captured = true;
   put.bounce = call.bounce;
+  put.levels = levels_.get();
+  put.deadline_ns = call.call.deadline_ns;
   machine.start(*call.plan, put);
   if (Status s = machine.copy_first(recv, send, call.first_copied); !s.ok()) return s;
   walk.start(*call.plan, cursors);

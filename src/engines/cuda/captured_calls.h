@@ -53,6 +53,8 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   void use(exec::CallEngine which, std::shared_ptr<streams::DeviceEngine> engine) {
     engines_[static_cast<size_t>(which)] = std::move(engine);
   }
+  /// The same of level calls.
+  void use(std::shared_ptr<LevelLibrary> levels) { levels_ = std::move(levels); }
   /// The words of this rank's kernels that wait: as the device reaches them, and the host.
   drivers::cuda::CUdeviceptr fused_words() const { return pages_.fused(rank_); }
   streams::FusedWords& host_words() const { return pages_.memory().page(rank_).fused; }
@@ -91,6 +93,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   std::vector<std::pair<uint64_t, std::weak_ptr<CapturedPairs>>> captures_;  // by their ids
   std::unique_ptr<DeviceRing> ring_;
   DeviceEngines engines_;
+  std::shared_ptr<LevelLibrary> levels_;
   streams::CapturedRuns runs_;
 };
 

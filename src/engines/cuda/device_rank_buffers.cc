@@ -37,6 +37,8 @@ Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
                  call.factor ? &*call.factor : nullptr, inputs_, outputs_};
   put.engines_alone = options_.engines_alone || call.engines_alone;
   put.bounce = call.bounce;
+  put.levels = vendor_.get();
+  put.deadline_ns = call.call.deadline_ns;
   const Result<SideStream*> side = sides_.find(stream, 0, call.plan->lanes.size());
   if (!side.ok()) return side.status();
   put.side = side.value();

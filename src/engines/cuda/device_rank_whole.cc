@@ -37,7 +37,9 @@ Status CudaDeviceRank::open_vendor() {
                         .progress = &cursors_.lanes[0].progress});
   if (!opened.ok()) return opened.status();
   vendor_ = std::move(opened).value();
-  if (vendor_->refusal().ok()) use(exec::CallEngine::kVendor, vendor_);
+  if (!vendor_->refusal().ok()) return {};
+  use(exec::CallEngine::kVendor, vendor_);
+  captured_->use(vendor_);
   return {};
 }
 

@@ -1,8 +1,9 @@
 #include "src/engines/cuda/nccl_calls.h"
 
-#include <array>
 #include <cstddef>
 #include <string>
+
+#include "src/engines/cuda/nccl_scaled_sum.h"
 
 namespace tutti::engines::cuda {
 
@@ -102,31 +103,6 @@ static_assert(static_cast<int>(Collective::kBarrier) == schedule::kCollectives -
 
 bool is_of_a_byte(DataType type) { return types::is_float(type) && types::size_of(type) == 1; }
 
-/// Of a scaled sum: an operation that is NCCL's for as long as this lives.
-class NcclScaledSum {
- public:
-  NcclScaledSum(const NcclFunctions& nccl, const types::Scalar& factor, NcclCall& call)
-      : nccl_(nccl), call_(call), value_(factor.value) {
-    void* const scalar =
-        factor.memory != nullptr ? const_cast<void*>(factor.memory) : value_.data();
-    const int where = factor.memory != nullptr ? drivers::nccl::api::kScalarIsOnDevice
-                                               : drivers::nccl::api::kScalarIsOnHost;
-    made_ = nccl.ncclRedOpCreatePreMulSum(&call.op, scalar, call.type, where, call.comm);
-  }
-  NcclScaledSum(const NcclScaledSum&) = delete;
-  NcclScaledSum& operator=(const NcclScaledSum&) = delete;
-  ~NcclScaledSum() {
-    if (made_ == drivers::nccl::kSuccess) (void)nccl_.ncclRedOpDestroy(call_.op, call_.comm);
-  }
-  NcclResult made() const { return made_; }
-
- private:
-  const NcclFunctions& nccl_;
-  NcclCall& call_;
-  std::array<std::byte, 8> value_;
-  NcclResult made_;
-};
-
 }  // namespace
 
 Status object_to_nccl(const diagnosis::DescribedCall& call, const NcclPowers& powers) {
@@ -172,7 +148,8 @@ NcclResult put_by_nccl(const NcclFunctions& functions, const exec::StreamedCall&
   put.stream = call.where.stream;
   const Put function = kPuts[static_cast<size_t>(what.collective)];
   if (!call.factor) return function(functions, put);
-  const NcclScaledSum scaled(functions, *call.factor, put);
+  const NcclScaledSum scaled(functions, *call.factor, put.type, comm);
+  put.op = scaled.op();
   return scaled.made() == drivers::nccl::kSuccess ? function(functions, put) : scaled.made();
 }
 

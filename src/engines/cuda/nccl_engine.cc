@@ -13,6 +13,7 @@
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/stream.h"
 #include "src/engines/cuda/agreement.h"
+#include "src/engines/cuda/nccl_level.h"
 
 namespace tutti::engines::cuda {
 
@@ -190,20 +191,30 @@ Status NcclEngine::settle() {
 }
 
 Status NcclEngine::put(const exec::StreamedCall& call) {
-  const uint64_t deadline_ns = call.call.deadline_ns;
-  const auto failure = [&] {
-    Status failed = options_.failure();
-    if (!failed.ok() || monotonic_ns() < deadline_ns) return failed;
-    return Status::timeout(std::string(call.call.what) + " on device memory on " +
-                           options_.name_of(rank_) +
-                           " passed its deadline while NCCL connected its ranks");
-  };
   return inner_->call(
       schedule::name_of(call.described.collective),
       [&](drivers::nccl::NcclComm comm) {
         return put_by_nccl(library_->call, call, rank_, ranks_, comm);
       },
-      failure);
+      [&] { return failure(call.call.what, call.call.deadline_ns); });
+}
+
+// While NCCL connects its ranks.
+Status NcclEngine::failure(const char* what, uint64_t deadline_ns) const {
+  Status failed = options_.failure();
+  if (!failed.ok() || monotonic_ns() < deadline_ns) return failed;
+  return Status::timeout(std::string(what) + " on device memory on " + options_.name_of(rank_) +
+                         " passed its deadline while NCCL connected its ranks");
+}
+
+Status NcclEngine::put_level(const LevelWork& work, drivers::cuda::CUstream stream) {
+  if (inner_ == nullptr) return Status::internal_error("this rank has no NCCL for a level call");
+  return inner_->call(
+      "a call within the host",
+      [&](drivers::nccl::NcclComm comm) {
+        return put_level_by_nccl(library_->call, work, {comm, rank_, ranks_}, stream);
+      },
+      [&] { return failure("a call within the host", work.deadline_ns); });
 }
 
 Result<std::vector<uint64_t>> NcclEngine::put(const exec::StreamedCall& call, uint64_t place) {

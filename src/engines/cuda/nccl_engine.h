@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "src/engines/cuda/level_library.h"
 #include "src/engines/cuda/nccl_calls.h"
 #include "src/engines/cuda/nccl_communicator.h"
 #include "src/engines/streams/device_engine.h"
@@ -30,7 +31,9 @@ struct NcclWords {
   uint64_t* progress = nullptr;  // the counter's value when the streams are past all calls
 };
 
-class NcclEngine final : public streams::DeviceEngine, public exec::VendorLibrary {
+class NcclEngine final : public streams::DeviceEngine,
+                         public exec::VendorLibrary,
+                         public LevelLibrary {
  public:
   /// Collective (exec::Device::open). Begins to make the inner communicator, if refusal() is OK.
   /// `options` outlive the rank, and `words` what is put for it.
@@ -41,6 +44,7 @@ class NcclEngine final : public streams::DeviceEngine, public exec::VendorLibrar
 
   Result<std::vector<uint64_t>> put(const exec::StreamedCall& call, uint64_t place) override;
   Status capture(const exec::StreamedCall& call) override;
+  Status put_level(const LevelWork& work, drivers::cuda::CUstream stream) override;
   std::optional<EngineTrouble> look() override;
   void let_go() override;
   /// The rank is no more.
@@ -64,6 +68,7 @@ class NcclEngine final : public streams::DeviceEngine, public exec::VendorLibrar
         words_(words) {}
   Status prepare(drivers::cuda::CUcontext context);
   Status put(const exec::StreamedCall& call);
+  Status failure(const char* what, uint64_t deadline_ns) const;
   std::optional<size_t> find_unsettled() const;
   Status find_failed() const;
 

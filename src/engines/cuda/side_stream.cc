@@ -36,9 +36,13 @@ Result<std::unique_ptr<SideStream>> SideStream::create(const drivers::cuda::Cuda
   if (!first.ok()) return first.status();
   Result<CudaEvent> second = CudaEvent::create(cuda);
   if (!second.ok()) return second.status();
+  Result<CudaEvent> level = CudaEvent::create(cuda);
+  if (!level.ok()) return level.status();
   return std::unique_ptr<SideStream>(
       new SideStream(cuda, std::move(stream).value(),
-                     {std::move(first).value(), std::move(second).value()}, priority, capture));
+                     {std::move(first).value(), std::move(second).value(),
+                      std::move(level).value()},
+                     priority, capture));
 }
 
 Status SideStream::replace_legacy() {

@@ -57,13 +57,15 @@ class SideStream {
   Status mark(uint32_t lane, drivers::cuda::CUstream stream) const {
     return events_[lane].record(stream);
   }
+  /// Beside those of lanes: where the last level call is.
+  static constexpr uint32_t kLevelMark = exec::kDeviceLanes;
   /// `stream` goes on behind that lane's mark.
   Status follow(drivers::cuda::CUstream stream, uint32_t lane) const {
     return events_[lane].make_wait(stream);
   }
 
  private:
-  using Events = std::array<drivers::cuda::CudaEvent, exec::kDeviceLanes>;
+  using Events = std::array<drivers::cuda::CudaEvent, exec::kDeviceLanes + 1>;
   SideStream(const drivers::cuda::Cuda& cuda, drivers::cuda::CudaStream stream, Events events,
              int priority, uint64_t capture);
   Status branch_out(size_t branches);
@@ -72,7 +74,7 @@ class SideStream {
   drivers::cuda::CudaStream stream_;
   std::optional<drivers::cuda::CudaStream> first_;
   std::vector<drivers::cuda::CudaStream> branches_;
-  Events events_;                                            // by lane
+  Events events_;                                            // by lane, and kLevelMark
   std::optional<drivers::cuda::CudaEvent> forked_, joined_;  // of branches
   const int priority_;
   uint64_t capture_;

@@ -29,6 +29,30 @@ bool is_users(const plan::Operand& operand) {
          operand.base == plan::register_of(Base::kOutput);
 }
 
+bool is_own(const plan::Operand& source, uint64_t bytes, const std::vector<Written>& written) {
+  const uint64_t begin = source.offset, end = begin + bytes;
+  return is_users(source) && std::none_of(written.begin(), written.end(), [&](const Written& one) {
+           return one.base == source.base && one.begin < end && begin < one.end;
+         });
+}
+
+/// The same of a level call: its rows are read before any is written.
+void mark_level(const plan::Plan& plan, const Op& op, std::vector<bool>& own,
+                std::vector<Written>& written) {
+  const plan::LevelCall& call = plan.level_calls[op.value];
+  const std::span rows(plan.level_rows.data() + call.first, call.rows);
+  for (const plan::LevelRow& row : rows) {
+    if (row.source == plan::kNoOperand) continue;
+    own[row.source] = is_own(plan.operands[row.source], row.length * plan.element_bytes, written);
+  }
+  for (const plan::LevelRow& row : rows) {
+    if (row.target == plan::kNoOperand || !is_users(plan.operands[row.target])) continue;
+    const plan::Operand& target = plan.operands[row.target];
+    const uint64_t bytes = row.length * plan.element_bytes;
+    written.push_back({target.base, target.offset, target.offset + bytes});
+  }
+}
+
 std::span<const plan::Operand> sources_of(const plan::Plan& plan, const Op& op) {
   return {plan.operands.data() + op.operands + op.target_count, op.source_count};
 }
@@ -41,17 +65,14 @@ std::vector<bool> own_operands_of(const plan::Plan& plan) {
   std::vector<bool> own(plan.operands.size(), false);
   std::vector<Written> written;
   for (const Op& op : plan.ops) {
+    if (op.code == plan::OpCode::kLevel) mark_level(plan, op, own, written);
     const bool sends = op.code == plan::OpCode::kStreamSend;
     if (op.code != plan::OpCode::kMove && !sends) continue;
     const uint64_t bytes = op.length * plan.element_bytes;
     const std::span<const plan::Operand> sources = sources_of(plan, op);
     for (size_t s = 0; s < sources.size(); ++s) {
       const uint64_t sent = sends ? plan.lengths[op.lengths + s] * plan.element_bytes : bytes;
-      const uint64_t begin = sources[s].offset, end = begin + sent;
-      const bool untouched = std::none_of(written.begin(), written.end(), [&](const Written& one) {
-        return one.base == sources[s].base && one.begin < end && begin < one.end;
-      });
-      own[op.operands + op.target_count + s] = is_users(sources[s]) && untouched;
+      own[op.operands + op.target_count + s] = is_own(sources[s], sent, written);
     }
     for (uint32_t t = 0; t < op.target_count; ++t) {
       const plan::Operand& target = plan.operands[op.operands + t];
@@ -100,6 +121,9 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   engines_alone_ = call.engines_alone;
   captured_ = call.captured;
   bounce_ = call.bounce;
+  levels_ = call.levels;
+  has_leveled_ = false;
+  deadline_ns_ = call.deadline_ns;
   messages_.fill({});
   factor_ = call.factor;
   contributions_.clear();

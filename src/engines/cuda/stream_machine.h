@@ -32,6 +32,7 @@
 
 #include "src/drivers/cuda/stream.h"
 #include "src/engines/cuda/fold_kernels.h"
+#include "src/engines/cuda/level_library.h"
 #include "src/engines/cuda/side_stream.h"
 #include "src/exec/stream_rank.h"
 #include "src/plan/lane_turns.h"
@@ -73,6 +74,8 @@ struct StreamCall {
   bool engines_alone = false;   // exec::StreamedCall's
   bool captured = false;        // `stream` is
   exec::BounceBuffer bounce{};  // of a plan with messages between hosts
+  LevelLibrary* levels = nullptr;  // of a plan with level calls
+  uint64_t deadline_ns = kNoDeadline;
 };
 
 class StreamMachine {
@@ -114,6 +117,7 @@ class StreamMachine {
   plan::Answer post(const plan::Position& at, const plan::Op& op);
   plan::Answer arrived(const plan::Position& at, const plan::Op& op);
   plan::Answer sent(const plan::Position& at, const plan::Op& op);
+  plan::Answer level(const plan::Position& at, const plan::Op& op);  // stream_machine_level.cc
   // Plans for devices have none of these: nothing travels in cells or by address.
   plan::Answer enter(const plan::Position& at) { return refuse(at, "an entry"); }
   plan::Answer entered(const plan::Position& at, uint32_t) { return refuse(at, "an entry"); }
@@ -147,6 +151,8 @@ class StreamMachine {
   bool put_in_bounce(const plan::Position& at, const plan::Op& op);
   bool put_piece(const plan::Position& at, uint32_t block, CUdeviceptr target, uint64_t bytes);
   bool set_piece(const plan::Position& at, uint64_t length, uint64_t& bytes);
+  bool add_part(const plan::Position& at, const plan::LevelRow& row);
+  bool brings_own(const plan::LevelCall& call) const;
   CUstream stream_of(uint32_t lane) const {
     return lane > 0 && side_ != nullptr ? side_->get() : first_;
   }
@@ -185,6 +191,10 @@ class StreamMachine {
   SideStream* side_ = nullptr;
   plan::LaneTurns turns_;
   exec::BounceBuffer bounce_;
+  LevelLibrary* levels_ = nullptr;
+  uint64_t deadline_ns_ = kNoDeadline;
+  std::vector<LevelPart> parts_;  // of a level call
+  bool has_leveled_ = false;      // since start()
   struct MessageCounts {
     uint64_t staged = 0, arrived = 0, freed = 0;  // as the words of the bounce buffer count
   };

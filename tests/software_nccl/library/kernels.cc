@@ -113,12 +113,19 @@ class Running {
     }
   }
 
+  /// A plant: it is as if nothing had come.
+  bool loses() const {
+    return settings().is_about(comm_.rank) && settings().lose_at == launch_.number;
+  }
+
   void keep(int from, char* target, size_t bytes) {
+    if (loses()) return;
     char* const found = find(target, bytes, true);
     if (found != nullptr) std::memcpy(found, area(from), bytes);
   }
 
   void fold(char* target, size_t count, size_t bytes) {
+    if (loses()) return;
     char* const found = find(target, bytes, true);
     if (found == nullptr) return;
     std::vector<const char*> sources;

@@ -23,6 +23,7 @@ Settings read() {
   take("SOFTNCCL_LATE_MS", read.late_ms);
   take("SOFTNCCL_STUCK_AT", read.stuck_at);
   take("SOFTNCCL_ASYNC_AT", read.async_at);
+  take("SOFTNCCL_LOSE_AT", read.lose_at);
   if (const char* const file = std::getenv("SOFTNCCL_LOG"); file != nullptr) read.log = file;
   return read;
 }

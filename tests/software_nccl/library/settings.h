@@ -16,6 +16,7 @@ struct Settings {
   long late_ms = 0;        // SOFTNCCL_LATE_MS: each kernel begins so late
   long stuck_at = 0;       // SOFTNCCL_STUCK_AT: the kernel of this number, from 1, never begins
   long async_at = 0;       // SOFTNCCL_ASYNC_AT: this kernel ends with an error, and all others then
+  long lose_at = 0;        // SOFTNCCL_LOSE_AT: this kernel ends without a result
   std::string log;         // SOFTNCCL_LOG: a file that gets a line for each function
 
   bool is_about(int which) const { return rank < 0 || rank == which; }
