@@ -449,8 +449,7 @@ std::string DeviceCalls::objections(const Request& request, EngineWish engine,
   return text;
 }
 
-std::string DeviceCalls::explain_network(const Request& request, bool in_place,
-                                         EngineWish engine) {
+std::string DeviceCalls::explain_network(const Request& request, bool in_place, EngineWish engine) {
   WholeCalls* const whole = find_whole(request, engine);
   if (whole != nullptr) return "on device memory: " + whole->explain(request, in_place);
   const Result<const Prepared*> prepared = prepare(request, in_place, {});

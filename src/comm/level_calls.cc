@@ -137,8 +137,7 @@ Result<WholeCall> LevelCalls::take(const Request& request, bool in_place) {
   const Result<const Prepared*> prepared = plans_->prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
-  return WholeCall{&ready.plan, ready.signature, ready.described, ready.label,
-                   ready.far_signature};
+  return WholeCall{&ready.plan, ready.signature, ready.described, ready.label, ready.far_signature};
 }
 
 std::string LevelCalls::explain(const Request& request, bool in_place) {

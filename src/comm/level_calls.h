@@ -49,8 +49,8 @@ class LevelCalls final : public WholeCalls {
   bool is_of_interest(EngineWish wish) const override;
 
  private:
-  using Key = std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, int,
-                         bool, bool>;
+  using Key =
+      std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, int, bool, bool>;
 
   Status decide(const Request& request, bool by_price);
   Status compare_prices(const Request& request);

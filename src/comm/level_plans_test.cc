@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "src/comm/device_calls.h"
 #include "src/comm/level_calls.h"
-#include "src/comm/network_lanes.h"
+#include "src/comm/network_plans_test.h"
 #include "src/registry/algorithms.h"
 #include "src/select/tree_of.h"
 #include "tests/support/sanitizer.h"
@@ -25,17 +24,8 @@ using plan::Placing;
 using plan::Spread;
 using schedule::Collective;
 
-// Small, so that small counts run in several slices.
-constexpr exec::RingShape kRing = {.region_bytes = 4096, .lane_regions = 2, .scratch_bytes = 2048};
-
-plan::Tuning small_level_tuning() {
-  plan::Tuning tuning = network_tuning(device_tuning(kRing));
-  tuning.stream_bytes = 1024;
-  return tuning;
-}
-
 plan::PlanSet lower(const std::vector<plan::Match>& matches, uint64_t count,
-                    plan::Tuning tuning = small_level_tuning()) {
+                    plan::Tuning tuning = small_network_tuning()) {
   const plan::BindRequest request{count, types::DataType::kFloat32, types::ReduceOp::kSum};
   return plan::bind_all(matches, request, tuning);
 }
@@ -46,7 +36,7 @@ plan::PlanSet averaged(const Lowering& lowering, std::vector<plan::Match> matche
     EXPECT_TRUE(plan::count_terms(match, *lowering.algorithm, lowering.parameters).ok());
   }
   const plan::BindRequest request{300, types::DataType::kFloat32, types::ReduceOp::kAvg};
-  return plan::bind_all(matches, request, small_level_tuning());
+  return plan::bind_all(matches, request, small_network_tuning());
 }
 
 /// The matches of every algorithm that level calls can do.
@@ -93,11 +83,11 @@ TEST_P(LevelPlansOfRanks, AreRightInOneQueue) {
         const plan::PlanSet set = lower(matches, count);
         if (set.plans[0].turns > 1 && level_calls_of(set) > 0) ++in_turns;
         const Status status = plan::verify_plans(set, {.in_one_queue = true});
-        EXPECT_TRUE(status.ok())
-            << plan::print(lowering) << " " << count << ": " << status.message();
+        EXPECT_TRUE(status.ok()) << plan::print(lowering) << " " << count << ": "
+                                 << status.message();
       }
       if (!schedule::reduces(lowering.algorithm->collective)) return;
-      const Status average = 
+      const Status average =
           plan::verify_plans(averaged(lowering, matches), {.in_one_queue = true});
       EXPECT_TRUE(average.ok()) << plan::print(lowering) << ": " << average.message();
     });

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/comm/device_calls.h"
+#include "src/comm/network_plans_test.h"
 #include "src/exec/bounce_buffer.h"
 #include "src/registry/algorithms.h"
 #include "src/select/tree_of.h"
@@ -22,15 +22,6 @@ namespace {
 using plan::Lowering;
 using plan::Spread;
 using schedule::Collective;
-
-// Small, so that small counts run in several slices.
-constexpr exec::RingShape kRing = {.region_bytes = 4096, .lane_regions = 2, .scratch_bytes = 2048};
-
-plan::Tuning small_network_tuning() {
-  plan::Tuning tuning = network_tuning(device_tuning(kRing));
-  tuning.stream_bytes = 1024;
-  return tuning;
-}
 
 std::vector<plan::PlanSet> lower(const Lowering& lowering, uint64_t count) {
   Result<std::vector<plan::Match>> matches = plan::match_all(lowering);

@@ -74,8 +74,8 @@ bool Emitter::lie_in_order(const LevelCall& call) const {
     const Operand& one = operand_of(row);
     const Operand& begin = operand_of(first);
     const uint64_t before = i % ranks * row.length * geometry_.element_bytes;
-    const bool is_users = one.base == register_of(Base::kInput) ||
-                          one.base == register_of(Base::kOutput);
+    const bool is_users =
+        one.base == register_of(Base::kInput) || one.base == register_of(Base::kOutput);
     const bool is_behind = one.base == begin.base && one.offset == begin.offset + before;
     if (!is_users || !is_behind || row.length != first.length) return false;
   }

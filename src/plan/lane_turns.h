@@ -77,7 +77,7 @@ class LaneTurns {
   }
 
   bool several_ = false, one_way_ = false;
-  uint32_t level_lane_ = 0;  // whose turn it is with level calls
+  uint32_t level_lane_ = 0;                                     // whose turn it is with level calls
   std::array<bool, kMaxLanes> waited_{}, closed_{}, folded_{};  // since the lane's turn began
 };
 

@@ -27,7 +27,7 @@ Status partial() {
 /// A row as all ranks of the host know it.
 struct LevelRowOfHost {
   LevelRowKind kind = LevelRowKind::kFold;
-  uint32_t root = 0, peer = 0;                            // places
+  uint32_t root = 0, peer = 0;                             // places
   std::vector<std::optional<Block>> sources{}, targets{};  // by place
 };
 
@@ -83,9 +83,9 @@ class LevelRows {
   }
 
   Status add(uint32_t place, Block target, const BlockTerms& terms) {
-    const auto repeats = std::adjacent_find(
-        terms.begin(), terms.end(),
-        [](const auto& a, const auto& b) { return a.place == b.place; });
+    const auto repeats =
+        std::adjacent_find(terms.begin(), terms.end(),
+                           [](const auto& a, const auto& b) { return a.place == b.place; });
     if (repeats != terms.end()) return partial();
     if (terms.size() == 1) {
       const Block source{terms[0].block};

@@ -142,17 +142,16 @@ Result<std::vector<std::map<uint32_t, BlockTerms>>> LevelRuns::execute(size_t ru
     moved = false;
     for (uint32_t place = 0; place < ranks; ++place) moved = advance(state, place, run) || moved;
   }
-  const bool is_empty = std::ranges::all_of(state.messages,
-                                            [](const auto& one) { return one.second.empty(); });
+  const bool is_empty =
+      std::ranges::all_of(state.messages, [](const auto& one) { return one.second.empty(); });
   for (uint32_t place = 0; place < ranks; ++place) {
     const bool done = run >= runs_[place].size() || state.next[place] > runs_[place][run].last;
     if (done && is_empty) continue;
     return Status::unsupported("ranks of a host talk to each other and to other hosts in turns");
   }
   for (uint32_t place = 0; place < ranks; ++place) {
-    std::erase_if(state.blocks[place], [&](const auto& one) {
-      return !is_read_later(place, run, Block{one.first});
-    });
+    std::erase_if(state.blocks[place],
+                  [&](const auto& one) { return !is_read_later(place, run, Block{one.first}); });
   }
   return std::move(state.blocks);
 }

@@ -18,9 +18,9 @@ namespace tutti::engines::cuda {
 /// A row of a level call as this rank has it, in a slice.
 struct LevelPart {
   plan::LevelRowKind kind = plan::LevelRowKind::kFold;
-  int root = 0, peer = 0;                          // ranks of the host
+  int root = 0, peer = 0;                             // ranks of the host
   drivers::cuda::CUdeviceptr source = 0, target = 0;  // 0: this rank has none
-  size_t count = 0;                                // elements
+  size_t count = 0;                                   // elements
 };
 
 struct LevelWork {
@@ -31,7 +31,7 @@ struct LevelWork {
   // Of a scaled sum: by which what each rank brings is multiplied; or an average.
   const types::Scalar* factor = nullptr;
   double scale = 1;
-  uint64_t deadline_ns = 0;          // of what may have to be connected first
+  uint64_t deadline_ns = 0;  // of what may have to be connected first
 };
 
 class LevelLibrary {

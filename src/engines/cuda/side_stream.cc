@@ -38,11 +38,10 @@ Result<std::unique_ptr<SideStream>> SideStream::create(const drivers::cuda::Cuda
   if (!second.ok()) return second.status();
   Result<CudaEvent> level = CudaEvent::create(cuda);
   if (!level.ok()) return level.status();
-  return std::unique_ptr<SideStream>(
-      new SideStream(cuda, std::move(stream).value(),
-                     {std::move(first).value(), std::move(second).value(),
-                      std::move(level).value()},
-                     priority, capture));
+  return std::unique_ptr<SideStream>(new SideStream(
+      cuda, std::move(stream).value(),
+      {std::move(first).value(), std::move(second).value(), std::move(level).value()}, priority,
+      capture));
 }
 
 Status SideStream::replace_legacy() {

@@ -70,10 +70,10 @@ struct StreamCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   // By rank, where plans read what peers have not staged; empty: none does.
   std::span<const CUdeviceptr> inputs{}, outputs{};
-  SideStream* side = nullptr;   // null: `stream` has all lanes, and takes lists of copies
-  bool engines_alone = false;   // exec::StreamedCall's
-  bool captured = false;        // `stream` is
-  exec::BounceBuffer bounce{};  // of a plan with messages between hosts
+  SideStream* side = nullptr;      // null: `stream` has all lanes, and takes lists of copies
+  bool engines_alone = false;      // exec::StreamedCall's
+  bool captured = false;           // `stream` is
+  exec::BounceBuffer bounce{};     // of a plan with messages between hosts
   LevelLibrary* levels = nullptr;  // of a plan with level calls
   uint64_t deadline_ns = kNoDeadline;
 };
