@@ -16,7 +16,7 @@ void NetworkMachine::start(const plan::Plan& plan, const BounceBuffer& bounce,
   looks_ = 0;
   lanes_.resize(plan.lanes.size());
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i].received.assign(plan.lanes[i].receives, 0);
+    lanes_[i].received.assign(plan.lanes[i].receives, {});
     lanes_[i].sent.assign(plan.lanes[i].sends, {});
     lanes_[i].staged = lanes_[i].arrived = 0;
   }
@@ -53,35 +53,55 @@ void NetworkMachine::send(const Position& at, const Op& op) {
   const transport::ConstBuffer pieces{bounce_.memory + bounce_.layout->sent(at.lane, at.op), bytes};
   state_.announce_to(op.peer);
   transport::Stream& stream = *state_.peers()[op.peer].stream;
+  const uint64_t timed = time_message(at, op, true, bytes);
   lanes_[at.lane].sent[op.value] = {
-      stream.send(channel_of(at.lane), state_.call().far_signature, {&pieces, 1}), op.peer};
+      stream.send(channel_of(at.lane), state_.call().far_signature, {&pieces, 1}), op.peer, timed};
 }
 
 void NetworkMachine::receive(const Position& at, const Op& op) {
   buffers_.clear();
+  uint64_t bytes = 0;
   std::byte* const zones = bounce_.memory + bounce_.layout->landing(at.lane);
   for (uint32_t i = 0; i < op.target_count; ++i) {
     const plan::Operand& zone = plan_->operands[op.operands + i];
     buffers_.push_back({zones + zone.offset, bytes_at(at, plan_->lengths[op.lengths + i])});
+    bytes += buffers_.back().bytes;
   }
   state_.announce_to(op.peer);
   transport::Stream& stream = *state_.peers()[op.peer].stream;
-  lanes_[at.lane].received[op.value] =
-      stream.receive(channel_of(at.lane), state_.call().far_signature, buffers_);
+  const uint64_t timed = time_message(at, op, false, bytes);
+  lanes_[at.lane].received[op.value] = {
+      stream.receive(channel_of(at.lane), state_.call().far_signature, buffers_), timed};
+}
+
+uint64_t NetworkMachine::time_message(const Position& at, const Op& op, bool sends,
+                                      uint64_t bytes) {
+  trace::Recorder* const recorder = state_.options().recorder;
+  if (recorder == nullptr || !recorder->in_call()) return 0;
+  return recorder->begin_message({op.peer, at.lane, sends, at.slice, bytes});
+}
+
+void NetworkMachine::end_timed(uint64_t& timed) {
+  if (const uint64_t number = std::exchange(timed, 0); number != 0) {
+    state_.options().recorder->end_message(number);
+  }
 }
 
 Answer NetworkMachine::arrived(const Position& at, const Op& op) {
   LaneMessages& lane = lanes_[at.lane];
   state_.expect(op.peer);
-  if (!state_.peers()[op.peer].stream->received(lane.received[op.value])) return Answer::kNotYet;
+  ReceivedMessage& message = lane.received[op.value];
+  if (!state_.peers()[op.peer].stream->received(message.ticket)) return Answer::kNotYet;
+  end_timed(message.timed);
   bounce_.words->lanes[at.lane].arrived.value.store(++lane.arrived, std::memory_order_release);
   return Answer::kGoOn;
 }
 
 Answer NetworkMachine::sent(const Position& at, const Op& op) {
-  const SentMessage& message = lanes_[at.lane].sent[op.value];
+  SentMessage& message = lanes_[at.lane].sent[op.value];
   state_.expect(message.peer);
   const bool out = state_.peers()[message.peer].stream->sent(message.ticket);
+  if (out) end_timed(message.timed);
   return out ? Answer::kGoOn : Answer::kNotYet;
 }
 

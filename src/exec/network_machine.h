@@ -61,9 +61,14 @@ class NetworkMachine {
   struct SentMessage {
     transport::Stream::Ticket ticket = 0;
     uint32_t peer = 0;
+    uint64_t timed = 0;  // by the flight recorder
+  };
+  struct ReceivedMessage {
+    transport::Stream::Ticket ticket = 0;
+    uint64_t timed = 0;
   };
   struct LaneMessages {
-    std::vector<transport::Stream::Ticket> received;
+    std::vector<ReceivedMessage> received;
     std::vector<SentMessage> sent;
     uint64_t staged = 0, arrived = 0;  // so many are behind the lane
   };
@@ -71,6 +76,8 @@ class NetworkMachine {
   bool has_come(const std::atomic<uint64_t>& word, uint64_t value);
   void send(const plan::Position& at, const plan::Op& op);
   void receive(const plan::Position& at, const plan::Op& op);
+  uint64_t time_message(const plan::Position& at, const plan::Op& op, bool sends, uint64_t bytes);
+  void end_timed(uint64_t& timed);
   uint64_t bytes_at(const plan::Position& at, uint64_t length) const {
     return plan::piece_of(*plan_, at.lane, at.slice, length).length * plan_->element_bytes;
   }

@@ -83,6 +83,7 @@ class PairExecutor final : public ProgressSource {
     uint64_t given = 0;   // to the network: sent, or their receives posted
     uint64_t over = 0;    // out, or here
     std::array<transport::Stream::Ticket, BouncePairs::kSlots> tickets{};  // by number
+    std::array<uint64_t, BouncePairs::kSlots> timed{};  // by the flight recorder, likewise
   };
 
   void pair_with_myself();

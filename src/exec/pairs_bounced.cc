@@ -73,6 +73,10 @@ bool PairExecutor::give_piece(const Active& active, BouncedPieces& state,
   const uint32_t signature = bounced_signature(transfer, direction);
   const transport::ConstBuffer source{piece, bytes};
   const transport::Buffer target{piece, bytes};
+  trace::Recorder* const recorder = state_.options().recorder;
+  const bool timed = recorder != nullptr && recorder->in_call();
+  state.timed[state.given % BouncePairs::kSlots] =
+      timed ? recorder->begin_message({transfer.peer, 0, transfer.is_send, state.given, bytes}) : 0;
   state.tickets[state.given % BouncePairs::kSlots] =
       transfer.is_send ? stream.send(channel, signature, {&source, 1})
                        : stream.receive(channel, signature, {&target, 1});
@@ -92,6 +96,9 @@ bool PairExecutor::step_bounced(Active& active) {
   while (state.over < state.given) {
     const auto ticket = state.tickets[state.over % BouncePairs::kSlots];
     if (!(active.transfer.is_send ? stream.sent(ticket) : stream.received(ticket))) break;
+    if (const uint64_t timed = state.timed[state.over % BouncePairs::kSlots]; timed != 0) {
+      state_.options().recorder->end_message(timed);
+    }
     ++state.over;
     moved = true;
     active.moved = std::min(state.over * direction.slot_bytes, active.transfer.bytes);

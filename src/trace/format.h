@@ -4,6 +4,7 @@
 //   kNamesAt          kNames texts of kNameBytes: what the small numbers in records stand for
 //   kRecordsAt        Header::records records, a ring: order n lies at n % records
 //   lines_at(records) Header::lines lines, a ring: what a record's call exchanges, by peer
+//   messages_at(...)  kTimedMessages of them, a ring: when messages of calls on devices passed
 //
 // The layout is fixed for a version, native byte order: the reader runs on the same host. Names
 // make the file readable for a program of another build: records name collectives, types and
@@ -25,7 +26,7 @@
 namespace tutti::trace {
 
 inline constexpr uint64_t kMagic = 0x4543415254545554;  // "TUTTRACE"
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 /// The memfd's name, as /proc/PID/fd shows it.
 inline constexpr const char* kFileLabel = "tutti-trace";
 
@@ -86,6 +87,21 @@ inline constexpr uint64_t kLineRevision = (uint64_t{1} << kLineOrderAt) - 1;
 /// A call has no more lines than this, and than half of all.
 inline constexpr uint64_t kMostLinesOfCall = 0xffff;
 
+/// When a message of a call on a device went to another host, or came from there. Message n of all
+/// lies at n % kTimedMessages. It is written like a line; its end follows later.
+struct alignas(64) TimedMessage {
+  std::atomic<uint64_t> order;   // of the record; 0: empty, or being written
+  std::atomic<uint64_t> number;  // rising from 1
+  std::atomic<uint64_t> what;    // peer << 32 | lane << 8 | sends
+  std::atomic<uint64_t> slice;
+  std::atomic<uint64_t> bytes;
+  std::atomic<uint64_t> begin_ns;  // the network has it: it is in the buffer, or there is room
+  std::atomic<uint64_t> end_ns;    // it is out, or has come; 0: not yet
+  std::atomic<uint64_t> reserved;
+};
+static_assert(sizeof(TimedMessage) == 64);
+inline constexpr uint64_t kTimedMessages = 1024;
+
 inline constexpr size_t kHostBytes = 256;
 inline constexpr size_t kNames = 256;
 inline constexpr size_t kNameBytes = 32;
@@ -115,8 +131,11 @@ static_assert(sizeof(Header) <= kNamesAt && kRecordsAt % sizeof(Record) == 0);
 inline constexpr uint64_t kMostRecords = uint64_t{1} << 20;
 inline constexpr uint64_t kMostLines = uint64_t{1} << 13;
 constexpr size_t lines_at(uint64_t records) { return kRecordsAt + records * sizeof(Record); }
-constexpr size_t file_bytes(uint64_t records, uint64_t lines) {
+constexpr size_t messages_at(uint64_t records, uint64_t lines) {
   return lines_at(records) + lines * sizeof(Line);
+}
+constexpr size_t file_bytes(uint64_t records, uint64_t lines) {
+  return messages_at(records, lines) + kTimedMessages * sizeof(TimedMessage);
 }
 
 }  // namespace tutti::trace

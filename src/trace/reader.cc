@@ -40,6 +40,10 @@ class Reading {
     const size_t at = lines_at(records_) + number % lines_ * sizeof(Line);
     return *reinterpret_cast<const Line*>(file_.data() + at);
   }
+  const TimedMessage& message(uint64_t index) const {
+    const size_t at = messages_at(records_, lines_) + index * sizeof(TimedMessage);
+    return *reinterpret_cast<const TimedMessage*>(file_.data() + at);
+  }
   /// Bounded, whatever is in the file.
   std::string name(uint64_t number) const {
     const std::string_view room = file_.substr(kNamesAt + (number & 0xff) * kNameBytes, kNameBytes);
@@ -164,6 +168,42 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
   return std::nullopt;
 }
 
+std::optional<MessageRecord> read_message(const TimedMessage& message, uint64_t& order) {
+  for (int i = 0; i < kTries; ++i) {
+    order = message.order.load(std::memory_order_acquire);
+    if (order == 0) return std::nullopt;
+    MessageRecord read;
+    read.number = message.number.load(std::memory_order_acquire);
+    const uint64_t what = message.what.load(std::memory_order_acquire);
+    read.slice = message.slice.load(std::memory_order_acquire);
+    read.bytes = message.bytes.load(std::memory_order_acquire);
+    read.begin_ns = message.begin_ns.load(std::memory_order_acquire);
+    read.end_ns = message.end_ns.load(std::memory_order_acquire);
+    if (message.order.load(std::memory_order_relaxed) != order) continue;
+    read.peer = static_cast<uint32_t>(what >> 32);
+    read.lane = static_cast<uint32_t>(what >> 8 & 0xffffff);
+    read.sends = (what & kLineSends) != 0;
+    return read;
+  }
+  return std::nullopt;
+}
+
+/// Of calls that are in order.
+void read_messages(const Reading& reading, std::vector<CallRecord>& calls) {
+  const auto by_order = [](const CallRecord& call, uint64_t order) { return call.order < order; };
+  for (uint64_t i = 0; i < kTimedMessages; ++i) {
+    uint64_t order = 0;
+    const std::optional<MessageRecord> message = read_message(reading.message(i), order);
+    if (!message) continue;
+    const auto call = std::lower_bound(calls.begin(), calls.end(), order, by_order);
+    if (call != calls.end() && call->order == order) call->messages.push_back(*message);
+  }
+  for (CallRecord& call : calls) {
+    std::sort(call.messages.begin(), call.messages.end(),
+              [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
+  }
+}
+
 Result<Snapshot> read_aligned(std::string_view file) {
   const auto refuse = [](const std::string& why) {
     return Status::remote_error("this is no flight recorder that this program can read: " + why);
@@ -205,6 +245,7 @@ Result<Snapshot> read_aligned(std::string_view file) {
   }
   std::sort(snapshot.calls.begin(), snapshot.calls.end(),
             [](const CallRecord& a, const CallRecord& b) { return a.order < b.order; });
+  read_messages(reading, snapshot.calls);
   return snapshot;
 }
 

@@ -36,6 +36,18 @@ struct ExchangeRecord {
   uint32_t blame = 0;  // whom it waits for, or gave up because of
 };
 
+/// A message between hosts of a call on a device: one of a slice, or a piece of a transfer.
+struct MessageRecord {
+  uint64_t number = 0;  // rising over all calls
+  uint32_t peer = 0;
+  uint32_t lane = 0;
+  bool sends = false;
+  uint64_t slice = 0;
+  uint64_t bytes = 0;
+  uint64_t begin_ns = 0;  // it lay in the bounce buffer, or there was room for it
+  uint64_t end_ns = 0;    // it was out, or had come; 0: not yet
+};
+
 struct CallRecord {
   uint64_t order = 0;
   Series series = Series::kCollective;
@@ -50,7 +62,8 @@ struct CallRecord {
   uint64_t wait_ns = 0;  // since when
   // Of sends and receives, and of a collective that has waited for long and is not done.
   std::vector<ExchangeRecord> exchanges;
-  uint32_t left_out = 0;  // exchanges that the file had no room for
+  uint32_t left_out = 0;                // exchanges that the file had no room for
+  std::vector<MessageRecord> messages;  // that the file still has, in the order of their begins
 };
 
 /// Why a communicator failed, and when.
@@ -92,6 +105,8 @@ std::string to_line(const CallRecord& call, uint64_t now_ns);
 /// The exchanges of the call, a line for each without its line end, those with the most missing
 /// first: at most `most`, and one that says how many more there are.
 std::vector<std::string> to_lines(const CallRecord& call, size_t most);
+/// The messages of a call on devices between hosts, likewise, in order; times are since the first.
+std::vector<std::string> to_message_lines(const CallRecord& call, size_t most);
 /// The last call and its state when the communicator failed, in a few words: "in all_reduce, call
 /// 2, after it had waited 1.4 s for rank 3". Empty if nothing was under way.
 std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns);

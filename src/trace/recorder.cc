@@ -95,6 +95,8 @@ Recorder::Recorder(KeptFd fd, std::byte* memory, size_t bytes)
       mask_(header().records - 1),
       lines_(reinterpret_cast<Line*>(memory + lines_at(header().records))),
       line_mask_(header().lines - 1),
+      messages_(
+          reinterpret_cast<TimedMessage*>(memory + messages_at(header().records, header().lines))),
       ended_(header().ended) {}
 
 Recorder::~Recorder() { munmap(memory_, bytes_); }
@@ -176,6 +178,29 @@ void Recorder::waits_for(uint32_t peer, uint32_t lane, uint32_t step) {
   record.wait.store(at | std::min(since_ns / kNanosecondsPerMillisecond, kMostMilliseconds),
                     std::memory_order_release);
   record.progress.store(progress | kHasWait, std::memory_order_release);
+}
+
+uint64_t Recorder::begin_message(const MessageState& state) {
+  if (running_ == 0) return 0;
+  const uint64_t number = ++messages_given_;
+  TimedMessage& at = message(number);
+  at.order.store(0, std::memory_order_relaxed);
+  at.number.store(number, std::memory_order_release);
+  at.what.store(
+      uint64_t{state.peer} << 32 | uint64_t{state.lane} << 8 | (state.sends ? kLineSends : 0),
+      std::memory_order_release);
+  at.slice.store(state.slice, std::memory_order_release);
+  at.bytes.store(state.bytes, std::memory_order_release);
+  at.begin_ns.store(monotonic_ns(), std::memory_order_release);
+  at.end_ns.store(0, std::memory_order_release);
+  at.order.store(running_, std::memory_order_release);
+  return number;
+}
+
+void Recorder::end_message(uint64_t number) {
+  TimedMessage& at = message(number);
+  const bool is_there = number != 0 && at.number.load(std::memory_order_relaxed) == number;
+  if (is_there) at.end_ns.store(monotonic_ns(), std::memory_order_release);
 }
 
 bool Recorder::lines_due(uint64_t now_ns) {

@@ -67,6 +67,15 @@ struct ExchangeState {
   uint32_t blame = 0;  // whom the peer waits for, or gave up because of
 };
 
+/// A message between hosts of a call on a device (format.h: TimedMessage).
+struct MessageState {
+  uint32_t peer = 0;
+  uint32_t lane = 0;
+  bool sends = false;
+  uint64_t slice = 0;
+  uint64_t bytes = 0;
+};
+
 class Recorder {
  public:
   /// Calls of at least this size are always timed: two looks at the clock do not show in them.
@@ -105,6 +114,11 @@ class Recorder {
   /// each time.
   uint32_t open_lines(uint64_t count);
   void set_line(uint32_t index, const ExchangeState& exchange);
+  /// The running call gives the network a message of its own, or room for one. Returns its number,
+  /// for end_message(); 0: the call is not recorded.
+  uint64_t begin_message(const MessageState& message);
+  /// It is out, or has come.
+  void end_message(uint64_t number);
 
   std::string_view file() const { return {reinterpret_cast<const char*>(memory_), bytes_}; }
 
@@ -113,6 +127,7 @@ class Recorder {
 
   Header& header() { return *reinterpret_cast<Header*>(memory_); }
   Line& line(uint64_t number) { return lines_[number & line_mask_]; }
+  TimedMessage& message(uint64_t number) { return messages_[number % kTimedMessages]; }
   Record& current() { return running_ == 0 ? unrecorded_ : records_[running_ & mask_]; }
   static uint64_t stamp_start(Record& record);
   static void start_clock(Record& record, uint64_t bytes);
@@ -132,16 +147,18 @@ class Recorder {
   const uint64_t mask_;
   Line* const lines_;
   const uint64_t line_mask_;
+  TimedMessage* const messages_;
   std::atomic<uint64_t>& ended_;  // in the file
   uint64_t orders_ = 0;           // given out; by the thread that queues
   uint64_t running_ = 0;          // order of the call that runs; 0: it is not recorded
   Record unrecorded_{};
   uint64_t lines_given_ = 0;  // of all calls
   uint64_t revisions_ = 0;    // of lines
-  uint64_t first_line_ = 0;   // of the running call
-  uint32_t room_ = 0;         // lines that it has
-  uint64_t lined_ = 0;        // the order of the call that the last two are about
-  uint64_t timed_ = 0;        // and of the one that the next is about
+  uint64_t messages_given_ = 0;
+  uint64_t first_line_ = 0;  // of the running call
+  uint32_t room_ = 0;        // lines that it has
+  uint64_t lined_ = 0;       // the order of the call that the last two are about
+  uint64_t timed_ = 0;       // and of the one that the next is about
   uint64_t due_ns_ = 0;
   uint32_t names_ = 1;
 };

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kSecond = 1e9;
 constexpr size_t kShownExchanges = 16;  // of a call, in text
+constexpr size_t kShownMessages = 64;   // likewise
 constexpr int kIndent = 26;             // below the name of the collective
 
 const char* name_of(RecordState state) {
@@ -94,6 +95,19 @@ void add_exchanges(std::string& json, const CallRecord& call) {
   }
 }
 
+void add_messages(std::string& json, const CallRecord& call) {
+  const char* separator = R"(,"messages":[)";
+  for (const MessageRecord& message : call.messages) {
+    fmt::format_to(std::back_inserter(json),
+                   R"({}{{"rank":{},"direction":"{}","lane":{},"slice":{},"bytes":{},)"
+                   R"("begin_ns":{},"end_ns":{}}})",
+                   separator, message.peer, message.sends ? "to" : "from", message.lane,
+                   message.slice, message.bytes, message.begin_ns, message.end_ns);
+    separator = ",";
+  }
+  if (!call.messages.empty()) json += ']';
+}
+
 void add_call(std::string& json, const CallRecord& call) {
   fmt::format_to(std::back_inserter(json),
                  R"({{"order":{},"series":"{}","call":{},"state":"{}","collective":"{}",)"
@@ -108,6 +122,7 @@ void add_call(std::string& json, const CallRecord& call) {
                    call.waits_for, call.lane, call.step, call.wait_ns);
   }
   add_exchanges(json, call);
+  add_messages(json, call);
   json += '}';
 }
 
@@ -173,6 +188,28 @@ std::vector<std::string> to_lines(const CallRecord& call, size_t most) {
   return lines;
 }
 
+std::vector<std::string> to_message_lines(const CallRecord& call, size_t most) {
+  std::vector<std::string> lines;
+  for (const MessageRecord& message : call.messages) {
+    if (lines.size() == most) {
+      lines.push_back(fmt::format("and {} more messages", call.messages.size() - most));
+      break;
+    }
+    const auto since_first = [&](uint64_t at_ns) {
+      return seconds(call.messages.front().begin_ns, at_ns) * 1e6;
+    };
+    std::string line =
+        fmt::format("lane {}, slice {}, {} rank {}: {} bytes, {} {:.1f}us, ", message.lane,
+                    message.slice, message.sends ? "to" : "from", message.peer, message.bytes,
+                    message.sends ? "copied by" : "awaited from", since_first(message.begin_ns));
+    line += message.end_ns == 0 ? std::string(message.sends ? "not sent" : "not received")
+                                : fmt::format("{} by {:.1f}us", message.sends ? "sent" : "received",
+                                              since_first(message.end_ns));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::string to_line(const CallRecord& call, uint64_t now_ns) {
   const std::string start =
       call.start_ns == 0 ? "-" : fmt::format("{:.6f}", seconds(now_ns, call.start_ns));
@@ -219,6 +256,9 @@ std::string to_text(const Snapshot& snapshot, uint64_t now_ns) {
   for (const CallRecord& call : snapshot.calls) {
     text += to_line(call, now_ns) + "\n";
     for (const std::string& line : to_lines(call, kShownExchanges)) {
+      text += fmt::format("{:>{}}{}\n", "", kIndent, line);
+    }
+    for (const std::string& line : to_message_lines(call, kShownMessages)) {
       text += fmt::format("{:>{}}{}\n", "", kIndent, line);
     }
   }

@@ -23,6 +23,7 @@
 // all was right, 1 it was not, 2 the command line is wrong.
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -112,6 +113,7 @@ class Rank {
   }
 
   // Nothing of a slice is out before its receiver has come. That is known on the software device.
+  // The flight recorder shows it, too: the host has taken the next slice before one is out.
   void overlap() {
     const Kind& kind = kKinds[5];
     const int root = member_.ranks() - 1;
@@ -124,9 +126,14 @@ class Rank {
     while (member_.rank() == 0 && client_.statistics().copy_bytes - before < more_than_one) {
       testing_support::sleep_ns(100'000);
     }
+    while (member_.rank() == 0 && count_of(traced(), "to rank") < 2) {
+      testing_support::sleep_ns(1'000'000);
+    }
     if (!member_.meet()) return;
     if (member_.rank() != 0 && !went(member_, call(kind, root), seat_.comm(), kind.name)) return;
     (void)check(kind, root, 0);
+    if (member_.rank() == 0) std::printf("%s", traced().c_str());
+    std::fflush(stdout);
   }
 
   // The last rank does not do its part, and all others hear why.
@@ -166,6 +173,21 @@ class Rank {
  private:
   static constexpr uint64_t kLeastSlices = 4;  // of the call that overlaps
 
+  /// As `tutti trace dump` shows it.
+  std::string traced() {
+    const std::string path = "/tmp/tutti-lanes-" + std::to_string(getpid());
+    if (!went(member_, tuttiTraceDump(path.c_str()), nullptr, "tuttiTraceDump")) return {};
+    std::ifstream file(path);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    unlink(path.c_str());
+    return text;
+  }
+  static size_t count_of(const std::string& text, const std::string& part) {
+    size_t count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++count;
+    return count;
+  }
   size_t all_words() const { return words_ * static_cast<size_t>(member_.ranks()); }
   static uint64_t sent(uint64_t round, int from, size_t place) {
     return (round * 31 + static_cast<uint64_t>(from) + 1) * 0x9e3779b97f4a7c15u + place;

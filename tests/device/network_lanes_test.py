@@ -71,8 +71,13 @@ class NetworkLanes(unittest.TestCase):
 
     def test_a_slice_comes_to_the_host_while_the_one_before_is_on_its_way(self):
         """4.8 MB in slices of at most 1 MiB, of which none is out before the other host calls."""
-        self.check("--ranks", "2", "--words", "600000", "--fault", "overlap",
-                   TUTTI_DEVICE_RING_BYTES="64M")
+        said = self.check("--ranks", "2", "--words", "600000", "--fault", "overlap",
+                          TUTTI_DEVICE_RING_BYTES="64M")
+        times = {(int(lane), int(slice)): (float(copied), float(sent)) for lane, slice, copied, sent in
+                 re.findall(r"lane (\d+), slice (\d+), to rank 1: \d+ bytes, copied by ([\d.]+)us, "
+                            r"sent by ([\d.]+)us", said)}
+        self.assertGreater(len(times), 4, said)
+        self.assertLess(times[1, 0][0], times[0, 0][1], said)  # the trace shows it
 
     def test_no_call_is_staged_as_a_whole(self):
         """8 MB from each rank and 32 MB to each, in bounce buffers of less than 2 MB; between pairs of
