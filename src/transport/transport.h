@@ -35,6 +35,7 @@
 #include "src/base/status.h"
 #include "src/base/wait_limit.h"
 #include "src/transport/arena.h"
+#include "src/transport/device_range.h"
 
 namespace tutti::transport {
 
@@ -125,6 +126,26 @@ class Stream {
   virtual Ticket send(ChannelId channel, uint32_t signature,
                       std::span<const ConstBuffer> pieces) = 0;
   virtual Ticket receive(ChannelId channel, uint32_t signature, std::span<const Buffer> pieces) = 0;
+  /// Whether hardware reads and writes this memory of this rank by itself, as it has to for
+  /// messages that are only placed. It stays so until the memory's announcement ends.
+  virtual bool can_place(ConstBuffer memory) const {
+    (void)memory;
+    return false;
+  }
+  /// A message whose bytes no processor touches, since it cannot, as with memory of a device: the
+  /// hardware of the sender writes them into the target. Both ends say so of the same message; what
+  /// comes otherwise for such a receive ends the link. Only where can_place() says yes to every
+  /// piece: elsewhere the link ends, or the ticket is never done.
+  virtual Ticket send_placed(ChannelId channel, uint32_t signature,
+                             std::span<const ConstBuffer> pieces) {
+    (void)channel, (void)signature, (void)pieces;
+    return 0;
+  }
+  virtual Ticket receive_placed(ChannelId channel, uint32_t signature,
+                                std::span<const Buffer> pieces) {
+    (void)channel, (void)signature, (void)pieces;
+    return 0;
+  }
   /// The source may be overwritten. Nothing is said about the peer.
   virtual bool sent(Ticket ticket) const = 0;
   /// The bytes are in the target.
@@ -297,6 +318,15 @@ class Transport {
   virtual Result<std::shared_ptr<const void>> announce(Buffer memory) {
     (void)memory;
     return std::shared_ptr<const void>();
+  }
+
+  /// Tells the hardware of memory of a device, for messages that are only placed
+  /// (Stream::send_placed()). kUnsupported, with the reason: it cannot use such memory, or there is
+  /// no hardware.
+  virtual Result<std::shared_ptr<DeviceAnnouncement>> announce_device(const DeviceRange& memory) {
+    (void)memory;
+    return Status::unsupported("transport " + std::string(name()) +
+                               " has no hardware that uses memory of devices");
   }
 
   /// Of the payloads that this rank has sent, put or got since the transport was made.

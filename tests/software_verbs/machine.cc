@@ -53,7 +53,19 @@ std::byte* Machine::memory_of(const api::ibv_pd* domain, uint32_t key, uint64_t 
   const auto begin = reinterpret_cast<uint64_t>(found->second->addr);
   const uint64_t room = found->second->length;
   if (address < begin || address - begin > room || bytes > room - (address - begin)) return nullptr;
+  const auto device = devices.find(key);
+  if (device != devices.end()) return device->second.view + (address - begin);
   return reinterpret_cast<std::byte*>(address);
+}
+
+void Machine::store(uint32_t key, std::byte* target, const std::vector<std::byte>& bytes) {
+  if (bytes.empty()) return;
+  const auto device = devices.find(key);
+  if (late_device_writes && device != devices.end()) {
+    device->second.late.push_back({target, bytes});
+  } else {
+    std::memcpy(target, bytes.data(), bytes.size());
+  }
 }
 
 void Machine::complete(SoftPair& pair, api::ibv_wc done, bool is_receive) {
@@ -87,7 +99,7 @@ void Machine::stop(SoftPair& pair) {
 void Machine::land(SoftPair& pair) {
   for (const SoftSend& send : std::exchange(pair.late, {})) {
     std::byte* const target = memory_of(pair.pd, send.key, send.address, send.bytes.size());
-    if (target != nullptr) std::memcpy(target, send.bytes.data(), send.bytes.size());
+    if (target != nullptr) store(send.key, target, send.bytes);
   }
 }
 
@@ -99,8 +111,8 @@ int Machine::attempt(int card, SoftPair& peer, const SoftSend& send) {
     if (target == nullptr && !send.bytes.empty()) return kRemoteAccessError;
     if (late_writes && send.operation == api::kOpWrite) {
       peer.late.push_back(send);
-    } else if (!send.bytes.empty()) {
-      std::memcpy(target, send.bytes.data(), send.bytes.size());
+    } else {
+      store(send.key, target, send.bytes);
     }
     ++counts.writes;
     if (takes_receive(send.operation)) counts.immediate_bytes += send.bytes.size();
@@ -130,6 +142,11 @@ int Machine::attempt(int card, SoftPair& peer, const SoftSend& send) {
 int Machine::read(SoftPair& peer, const SoftSend& send) {
   const std::byte* const source = memory_of(peer.pd, send.key, send.address, send.length);
   if (source == nullptr) return kRemoteAccessError;
+  if (const auto device = devices.find(send.key); device != devices.end()) {
+    for (const auto& late : std::exchange(device->second.late, {})) {
+      std::memcpy(late.target, late.bytes.data(), late.bytes.size());
+    }
+  }
   std::memcpy(send.target, source, send.length);
   ++counts.reads;
   counts.read_bytes += send.length;

@@ -58,11 +58,23 @@ struct SoftPair : api::ibv_qp {
   std::deque<SoftSend> late;  // writes that are here, and not in memory
 };
 
+/// Memory of a device as the card sees it, and what has been written and is not there yet.
+struct SoftDeviceMemory {
+  std::byte* view = nullptr;
+  size_t bytes = 0;
+  struct LateWrite {
+    std::byte* target;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<LateWrite> late;
+};
+
 struct Machine {
   std::mutex mutex;
   std::vector<SoftContext*> contexts;
   std::map<uint32_t, SoftPair*> pairs;
   std::map<uint32_t, api::ibv_mr*> registrations;  // by both keys, which are the same
+  std::map<uint32_t, SoftDeviceMemory> devices;    // of registrations, by the same
   uint32_t last_number = 0x100;
   CardCounts counts;
   PlantedFailure planted{~uint64_t{0}, 0, true, Sends::kAll};
@@ -71,6 +83,8 @@ struct Machine {
   int opening_error = 0;
   bool broken_queues = false;
   bool late_writes = false;
+  bool device_memory = true;
+  bool late_device_writes = false;
 
   SoftPair* pair(uint32_t number);
   /// The memory, if the key allows it in this domain.
@@ -79,6 +93,8 @@ struct Machine {
   void stop(SoftPair& pair);
   /// All that this pair has been brought is in memory.
   void land(SoftPair& pair);
+  /// Into memory of that key.
+  void store(uint32_t key, std::byte* target, const std::vector<std::byte>& bytes);
   /// Sends what can be sent on this pair.
   void pump(SoftPair& pair);
   /// And on those whose other end it is.

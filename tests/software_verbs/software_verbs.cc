@@ -1,6 +1,7 @@
 #include "tests/software_verbs/software_verbs.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,8 +112,32 @@ api::ibv_mr* reg_mr(api::ibv_pd* domain, void* memory, size_t bytes, int) {
   ++machine().counts.objects;
   return made;
 }
+extern "C" {
+/// Any descriptor that can be mapped stands for a dmabuf.
+static api::ibv_mr* reg_dmabuf_mr(api::ibv_pd* domain, uint64_t offset, size_t bytes,
+                                  uint64_t address, int descriptor, int access) {
+  void* const view = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
+                          static_cast<off_t>(offset));
+  const int error = view == MAP_FAILED ? errno : machine().device_memory ? 0 : EOPNOTSUPP;
+  api::ibv_mr* const made =
+      error == 0 ? reg_mr(domain, reinterpret_cast<void*>(address), bytes, access) : nullptr;
+  if (made == nullptr) {
+    if (view != MAP_FAILED) munmap(view, bytes);
+    if (error != 0) errno = error;
+    return nullptr;
+  }
+  const Lock lock(machine().mutex);
+  machine().devices[made->lkey] = {static_cast<std::byte*>(view), bytes, {}};
+  return made;
+}
+}
 int dereg_mr(api::ibv_mr* registration) {
   const Lock lock(machine().mutex);
+  if (const auto device = machine().devices.find(registration->lkey);
+      device != machine().devices.end()) {
+    munmap(device->second.view, device->second.bytes);
+    machine().devices.erase(device);
+  }
   machine().registrations.erase(registration->lkey);
   --machine().counts.objects;
   delete registration;
@@ -298,7 +323,8 @@ const api::VerbsFunctions& functions() {
       query_port,      query_gid,        get_async_event, ack_async_event,     alloc_pd,
       dealloc_pd,      reg_mr,           dereg_mr,        create_comp_channel, destroy_comp_channel,
       create_cq,       destroy_cq,       get_cq_event,    ack_cq_events,       create_qp,
-      modify_qp,       destroy_qp,       wc_status_str,   event_type_str,      fork_init};
+      modify_qp,       destroy_qp,       wc_status_str,   event_type_str,      fork_init,
+      reg_dmabuf_mr};
   return table;
 }
 
@@ -387,6 +413,16 @@ void plant_registration_error(int error) {
 void plant_opening_error(int error) {
   const Lock lock(machine().mutex);
   machine().opening_error = error;
+}
+
+void plant_device_memory(bool can) {
+  const Lock lock(machine().mutex);
+  machine().device_memory = can;
+}
+
+void plant_late_device_writes(bool late) {
+  const Lock lock(machine().mutex);
+  machine().late_device_writes = late;
 }
 
 void plant_late_writes(bool late) {

@@ -69,6 +69,10 @@ void plant_late_writes(bool late);
 void tell(int event_type, int port, int card = -1);
 /// The next registrations fail with this errno; 0: none does.
 void plant_registration_error(int error);
+/// Cards can register memory of devices (at first), or say that they cannot.
+void plant_device_memory(bool can);
+/// Bytes that are written to memory of a device lie there no sooner than a card reads that memory.
+void plant_late_device_writes(bool late);
 /// Opening a card fails with this errno; 0: it does not.
 void plant_opening_error(int error);
 /// Completion queues cannot be read any more, until this is undone.

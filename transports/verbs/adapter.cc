@@ -187,6 +187,30 @@ Result<std::unique_ptr<CardMemory>> CardMemory::create(std::shared_ptr<Domain> d
   return std::unique_ptr<CardMemory>(new CardMemory(std::move(domain), made));
 }
 
+Result<std::unique_ptr<CardMemory>> CardMemory::create(std::shared_ptr<Domain> domain,
+                                                       const transport::DeviceRange& memory,
+                                                       int access) {
+  const Adapter& adapter = domain->adapter();
+  const std::string who = "RDMA card " + adapter.port().card;
+  const auto reg = adapter.functions().ibv_reg_dmabuf_mr;
+  if (reg == nullptr) {
+    return Status::unsupported(who +
+                               " cannot use memory of devices: libibverbs is older than that");
+  }
+  errno = 0;
+  api::ibv_mr* const made =
+      reg(domain->get(), memory.offset, memory.bytes, reinterpret_cast<uint64_t>(memory.address),
+          memory.descriptor, access);
+  if (made == nullptr) {
+    const int error = errno;
+    const std::string text = who + " cannot register " + std::to_string(memory.bytes) +
+                             " bytes of a device: " + errno_text(error);
+    const bool cannot = error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
+    return cannot ? Status::unsupported(text) : Status::system_error(text);
+  }
+  return std::unique_ptr<CardMemory>(new CardMemory(std::move(domain), made));
+}
+
 CardMemory::~CardMemory() { domain_->adapter().functions().ibv_dereg_mr(registration_); }
 
 }  // namespace tutti::transports::verbs

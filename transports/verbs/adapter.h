@@ -16,6 +16,7 @@
 #include "src/base/mutex.h"
 #include "src/base/rdma_settings.h"
 #include "src/base/status.h"
+#include "src/transport/device_range.h"
 #include "transports/verbs/card_port.h"
 #include "transports/verbs/functions.h"
 
@@ -101,6 +102,10 @@ class CardMemory {
   /// `access`: api::kAccess..., those that peers have among them.
   static Result<std::unique_ptr<CardMemory>> create(std::shared_ptr<Domain> domain, void* memory,
                                                     size_t bytes, int access);
+  /// Of a device. kUnsupported: libibverbs or the card's driver cannot.
+  static Result<std::unique_ptr<CardMemory>> create(std::shared_ptr<Domain> domain,
+                                                    const transport::DeviceRange& memory,
+                                                    int access);
   ~CardMemory();
   CardMemory(const CardMemory&) = delete;
   CardMemory& operator=(const CardMemory&) = delete;

@@ -33,12 +33,18 @@
   X(const char*, ibv_event_type_str, "IBVERBS_1.1", (int))                                     \
   X(int, ibv_fork_init, "IBVERBS_1.1", ())
 
+/// Those that libraries of some years ago have not; null there.
+#define TUTTI_VERBS_LATER_FUNCTIONS(X)          \
+  X(ibv_mr*, ibv_reg_dmabuf_mr, "IBVERBS_1.12", \
+    (ibv_pd*, uint64_t offset, size_t length, uint64_t address, int descriptor, int access))
+
 namespace tutti::transports::verbs::api {
 
 /// One pointer for each row, under the row's name.
 struct VerbsFunctions {
 #define TUTTI_VERBS_POINTER(result, name, version, parameters) result(*name) parameters = nullptr;
   TUTTI_VERBS_FUNCTIONS(TUTTI_VERBS_POINTER)
+  TUTTI_VERBS_LATER_FUNCTIONS(TUTTI_VERBS_POINTER)
 #undef TUTTI_VERBS_POINTER
 };
 

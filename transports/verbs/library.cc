@@ -40,6 +40,10 @@ Result<api::VerbsFunctions> load_library_from(const char* file) {
   }
   TUTTI_VERBS_FUNCTIONS(TUTTI_VERBS_FIND)
 #undef TUTTI_VERBS_FIND
+#define TUTTI_VERBS_LOOK(result, name, version, parameters) \
+  (void)find(library, #name, version, functions.name);
+  TUTTI_VERBS_LATER_FUNCTIONS(TUTTI_VERBS_LOOK)
+#undef TUTTI_VERBS_LOOK
   prepare_for_forks(library, functions);
   return functions;
 }

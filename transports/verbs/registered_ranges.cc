@@ -42,11 +42,27 @@ Result<std::unique_ptr<RailMemory>> RailMemory::create(const Domains& domains, v
   for (const std::shared_ptr<Domain>& domain : domains) {
     auto registration = CardMemory::create(domain, memory, bytes, access);
     if (!registration.ok()) return registration.status();
-    made->keys_.local[made->keys_.rails] = registration.value()->local_key();
-    made->keys_.remote[made->keys_.rails++] = registration.value()->remote_key();
-    made->registrations_.push_back(std::move(registration).value());
+    made->add(std::move(registration).value());
   }
   return made;
+}
+
+Result<std::unique_ptr<RailMemory>> RailMemory::create(const Domains& domains,
+                                                       const transport::DeviceRange& memory,
+                                                       int access) {
+  std::unique_ptr<RailMemory> made(new RailMemory);
+  for (const std::shared_ptr<Domain>& domain : domains) {
+    auto registration = CardMemory::create(domain, memory, access);
+    if (!registration.ok()) return registration.status();
+    made->add(std::move(registration).value());
+  }
+  return made;
+}
+
+void RailMemory::add(std::unique_ptr<CardMemory> registration) {
+  keys_.local[keys_.rails] = registration->local_key();
+  keys_.remote[keys_.rails++] = registration->remote_key();
+  registrations_.push_back(std::move(registration));
 }
 
 RailMemory::~RailMemory() = default;

@@ -14,6 +14,7 @@
 
 #include "src/base/rdma_settings.h"
 #include "src/base/status.h"
+#include "src/transport/device_range.h"
 #include "src/transport/registered_ranges.h"
 #include "src/transport/stream/frame.h"
 
@@ -47,6 +48,9 @@ class RailMemory {
  public:
   static Result<std::unique_ptr<RailMemory>> create(const Domains& domains, void* memory,
                                                     size_t bytes, int access);
+  static Result<std::unique_ptr<RailMemory>> create(const Domains& domains,
+                                                    const transport::DeviceRange& memory,
+                                                    int access);
   ~RailMemory();
   RailMemory(const RailMemory&) = delete;
   RailMemory& operator=(const RailMemory&) = delete;
@@ -55,6 +59,7 @@ class RailMemory {
 
  private:
   RailMemory() = default;
+  void add(std::unique_ptr<CardMemory> registration);
 
   std::vector<std::unique_ptr<CardMemory>> registrations_;
   RangeKeys keys_;

@@ -7,6 +7,7 @@
 #include "src/transport/door/gate.h"
 #include "transports/tcp/met_transport.h"
 #include "transports/verbs/adapters.h"
+#include "transports/verbs/device_memory.h"
 #include "transports/verbs/pipe.h"
 
 namespace tutti::transports::verbs {
@@ -33,6 +34,12 @@ class Verbs final : public tcp::MetTransport {
   Result<std::shared_ptr<const void>> announce(transport::Buffer memory) override {
     if (ground_.domains.empty()) return std::shared_ptr<const void>();
     return register_range(*ground_.ranges, ground_.domains, memory.data, memory.bytes);
+  }
+
+  Result<std::shared_ptr<transport::DeviceAnnouncement>> announce_device(
+      const transport::DeviceRange& memory) override {
+    if (ground_.domains.empty()) return MetTransport::announce_device(memory);
+    return announce_device_memory(*ground_.ranges, ground_.domains, memory);
   }
 
   std::optional<MovedBytes> moved() const override {

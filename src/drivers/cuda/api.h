@@ -100,6 +100,7 @@ enum CUpointer_attribute : int {
 enum CUmemorytype : unsigned { kMemoryTypeHost = 1, kMemoryTypeDevice = 2 };
 
 enum CUmemAllocationType : int { kAllocationPinned = 1 };
+enum CUmemRangeHandleType : int { kRangeDmaBuf = 1 };
 enum CUmemAllocationHandleType : int { kHandleNone = 0, kHandlePosixDescriptor = 1 };
 enum CUmemLocationType : int { kLocationInvalid = 0, kLocationDevice = 1 };
 enum CUmemAccess_flags : int { kAccessNone = 0, kAccessReadWrite = 3 };

@@ -74,6 +74,8 @@
   X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                \
   X(cuMemExportToShareableHandle, 10020,                                                         \
     (void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))        \
+  X(cuMemGetHandleForAddressRange, 11070,                                                        \
+    (void*, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long))                      \
   X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                  \
   X(cuMemImportFromShareableHandle, 10020,                                                       \
     (CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType))                           \

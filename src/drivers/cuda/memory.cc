@@ -123,6 +123,21 @@ Result<Fd> export_mapped(const Cuda& cuda, CUdeviceptr base) {
                              std::string(exported.status().message()));
 }
 
+Result<Fd> export_dmabuf(const Cuda& cuda, CUdeviceptr address, size_t bytes) {
+  const UncapturedScope uncaptured(cuda);
+  int descriptor = -1;
+  const CUresult result =
+      cuda.call.cuMemGetHandleForAddressRange(&descriptor, address, bytes, kRangeDmaBuf, 0);
+  if (result != kSuccess) {
+    const Status error = cuda.error_status(result, "cuMemGetHandleForAddressRange");
+    return Status::unsupported("the driver gives no dmabuf of the device's memory: " +
+                               std::string(error.message()));
+  }
+  Fd kept(descriptor);
+  if (!kept.valid()) return errno_status("the dmabuf of device memory");
+  return kept;
+}
+
 Result<PinnedMemory> PinnedMemory::allocate(const Cuda& cuda, size_t bytes) {
   const UncapturedScope uncaptured(cuda);
   void* data = nullptr;

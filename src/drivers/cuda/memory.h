@@ -61,6 +61,11 @@ Status clear_memory(const Cuda& cuda, CUdeviceptr address, size_t bytes, uint64_
 /// be given to other processes.
 Result<Fd> export_mapped(const Cuda& cuda, CUdeviceptr base);
 
+/// A descriptor of a dmabuf that is this range of a device's memory, by which cards reach it. Whole
+/// pages of the host. kUnsupported, with the reason: the driver, its kernel module or the memory's
+/// kind has none.
+Result<Fd> export_dmabuf(const Cuda& cuda, CUdeviceptr address, size_t bytes);
+
 /// Host memory of the driver's, which every device of the process reaches at its host address. A
 /// context must be current when it is made and when it ends. Contents undefined at first.
 class PinnedMemory {

@@ -57,6 +57,30 @@ TEST_F(CudaMemory, OfAnotherProcessIsTheSameBytes) {
   EXPECT_EQ(kept(), before);
 }
 
+// A card maps the descriptor, and sees what the device has there.
+TEST_F(CudaMemory, HasADmabufOfTheSameBytes) {
+  const auto memory = DeviceMemory::allocate(driver(), 0, 64);
+  ASSERT_TRUE(memory.ok());
+  const uint32_t word = 4712;
+  ASSERT_EQ(client().more.cuMemcpyHtoD(memory.value().address(), &word, sizeof word), kSuccess);
+  const auto dmabuf = export_dmabuf(driver(), memory.value().address(), memory.value().bytes());
+  ASSERT_TRUE(dmabuf.ok()) << dmabuf.status().message();
+  void* const view =
+      mmap(nullptr, memory.value().bytes(), PROT_READ, MAP_SHARED, dmabuf.value().get(), 0);
+  ASSERT_NE(view, MAP_FAILED);
+  EXPECT_EQ(*static_cast<const uint32_t*>(view), word);
+  munmap(view, memory.value().bytes());
+}
+
+TEST_F(CudaMemory, WithoutADmabufSaysWhy) {
+  const auto pinned = PinnedMemory::allocate(driver(), 4096);
+  ASSERT_TRUE(pinned.ok());
+  const auto dmabuf = export_dmabuf(driver(), pinned.value().address() + 8, 4096);
+  ASSERT_FALSE(dmabuf.ok());
+  EXPECT_EQ(dmabuf.status().code(), Code::kUnsupported);
+  EXPECT_NE(std::string(dmabuf.status().message()).find("gives no dmabuf"), std::string::npos);
+}
+
 TEST_F(CudaMemory, ThatCannotBeHadIsAnErrorWithItsSizeAndLeavesNothing) {
   const Kept before = kept();
   const auto too_much = DeviceMemory::allocate(driver(), 0, size_t{1} << 40);

@@ -4,6 +4,11 @@
 #include <cstring>
 
 namespace tutti::transport::stream {
+namespace {
+
+constexpr const char* kTouches = "bytes in a frame for memory that no processor may touch";
+
+}  // namespace
 
 // ---- sending ----------------------------------------------------------------------------------
 
@@ -64,6 +69,10 @@ bool ReceiveSide::post(Message* message) {
   if (!match(record.signature, record.bytes)) return false;
   iovec parts[2];
   const uint64_t here = std::min(record.bytes, ring_tail_ - ring_head_);
+  if (here > 0 && message->only_placed) {
+    fault_ = kTouches;
+    return true;
+  }
   const size_t count = ring_span(ring_head_, here, parts);
   for (size_t i = 0; i < count; ++i) {
     message->fill(static_cast<const std::byte*>(parts[i].iov_base), parts[i].iov_len);
@@ -79,6 +88,8 @@ const char* ReceiveSide::begin_frame(const FrameHeader& header) {
   if (cost > granted_ - received_) return "more bytes than were granted";
   received_ += cost;
   if (mismatched_) return nullptr;  // it is discarded
+  const bool touches = header.type == FrameType::kData && header.length > 0;
+  if (touches && !posted_queue_.empty() && posted_queue_.front()->only_placed) return kTouches;
   if (!first) {
     if (header.signature != arriving_signature_ || header.message_bytes != arriving_bytes_) {
       return "a message changed on its way";

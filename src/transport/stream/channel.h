@@ -51,6 +51,8 @@ class SendSide {
   }
   /// Where the next bytes of the first message may be written to, and how many; null: nowhere.
   const KeyedPlace* target(uint64_t& rest) { return targets_.find(position_ + overhead(), rest); }
+  /// The next bytes of the first message go to a target, or not at all.
+  bool needs_target() const { return queue_.front()->only_placed && queue_.front()->left() > 0; }
   void drop_all(MessagePool& pool);
   /// The peer takes nothing more.
   void close() {
@@ -82,6 +84,8 @@ class ReceiveSide {
   void take(const std::byte* source, uint64_t count);
   /// The bytes of the frame that has begun lie in the posted receive already. Null, or why not.
   const char* take_placed(uint64_t count);
+  /// Null, or what is wrong with bytes that were here before their receive was posted.
+  const char* fault() const { return fault_; }
   /// The position of the first byte of the receive that was posted last.
   uint64_t last_position() const { return posted_ - last_bytes_; }
   /// The first posted receive, if all its bytes are here (at most one after each call); removes it.
@@ -128,6 +132,7 @@ class ReceiveSide {
 
   bool mismatched_ = false;
   Mismatch mismatch_;
+  const char* fault_ = nullptr;
 };
 
 struct Channel {

@@ -1,7 +1,7 @@
 #include "src/transport/stream/exchange.h"
 
-#include <array>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "src/base/readable_copy.h"
@@ -18,6 +18,11 @@ std::string hex(uint64_t value) {
 std::string channel_text(const transport::ChannelId& id) {
   return "communicator " + hex(id.communicator) + ", epoch " + std::to_string(id.epoch) +
          ", lane " + std::to_string(id.lane);
+}
+
+Status unplaceable() {
+  return Status::internal_error(
+      "a message that no processor may touch has memory that its link's hardware does not know");
 }
 
 }  // namespace
@@ -45,8 +50,20 @@ void FrameExchange::retire(Channel& over) {
   over.in.drop_all(pool_);
 }
 
+bool FrameExchange::may_place(std::span<const iovec> pieces) {
+  places_.clear();
+  for (const iovec& piece : pieces) {
+    const auto place = memory_ == nullptr ? std::optional<KeyedPlace>()
+                                          : memory_->place_of(piece.iov_base, piece.iov_len);
+    if (!place) return false;
+    places_.push_back(*place);
+  }
+  return true;
+}
+
 FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t signature,
-                                          std::span<const transport::ConstBuffer> pieces) {
+                                          std::span<const transport::ConstBuffer> pieces,
+                                          Manner manner) {
   const Ticket ticket = sent_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -54,13 +71,19 @@ FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t sign
   message->ticket = ticket;
   message->signature = signature;
   for (const transport::ConstBuffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
+  message->only_placed = manner == Manner::kPlaced;
+  if (message->only_placed && !may_place(message->pieces)) {
+    pool_.give_back(message);
+    return give_up(unplaceable()), ticket;
+  }
   channel->out.push(message);
   outbound_.enlist(*channel);
   return ticket;
 }
 
 FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t signature,
-                                             std::span<const transport::Buffer> pieces) {
+                                             std::span<const transport::Buffer> pieces,
+                                             Manner manner) {
   const Ticket ticket = received_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -68,6 +91,11 @@ FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t s
   message->ticket = ticket;
   message->signature = signature;
   for (const transport::Buffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
+  message->only_placed = manner == Manner::kPlaced;
+  if (message->only_placed && !may_place(message->pieces)) {
+    pool_.give_back(message);
+    return give_up(unplaceable()), ticket;
+  }
   channel->in.post(message);
   if (channel->in.credit_due()) outbound_.owe_credit(*channel);
   urgent_ = urgent_ || channel->in.starving();
@@ -77,16 +105,14 @@ FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t s
   return ticket;
 }
 
-// All of a message or nothing of it, so that the peer need not change between the two ways.
+// All of a message or nothing of it, so that the peer need not change between the two ways. A short
+// one is not worth the words, unless it cannot come otherwise.
 void FrameExchange::aim(const Channel& channel, const Message& posted) {
   constexpr size_t kMostPieces = 16;
-  if (posted.bytes < kPlacedBytes || posted.complete()) return;
-  if (posted.pieces.size() > kMostPieces) return;
-  std::array<KeyedPlace, kMostPieces> places;
-  for (size_t i = 0; i < posted.pieces.size(); ++i) {
-    const auto place = memory_->place_of(posted.pieces[i].iov_base, posted.pieces[i].iov_len);
-    if (!place) return;
-    places[i] = *place;
+  if (posted.complete()) return;
+  if (!posted.only_placed) {
+    if (posted.bytes < kPlacedBytes || posted.pieces.size() > kMostPieces) return;
+    if (!may_place(posted.pieces)) return;
   }
   aimed_at_[channel.id.communicator] = channel.id.epoch;
   FrameHeader header;
@@ -95,7 +121,7 @@ void FrameExchange::aim(const Channel& channel, const Message& posted) {
   header.position = channel.in.last_position();
   for (size_t i = 0; i < posted.pieces.size(); ++i) {
     header.message_bytes = posted.pieces[i].iov_len;
-    outbound_.push_control(header, &places[i]);
+    outbound_.push_control(header, &places_[i]);
     header.position += posted.pieces[i].iov_len;
   }
 }

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/transport/stream/byte_pipe.h"
@@ -39,10 +40,12 @@ class FrameExchange {
   FrameExchange(const FrameExchange&) = delete;
   FrameExchange& operator=(const FrameExchange&) = delete;
 
+  /// kPlaced: no processor touches the bytes (transport::Stream::send_placed()).
+  enum class Manner : uint8_t { kAny, kPlaced };
   Ticket send(transport::ChannelId channel, uint32_t signature,
-              std::span<const transport::ConstBuffer> pieces);
+              std::span<const transport::ConstBuffer> pieces, Manner manner = Manner::kAny);
   Ticket receive(transport::ChannelId channel, uint32_t signature,
-                 std::span<const transport::Buffer> pieces);
+                 std::span<const transport::Buffer> pieces, Manner manner = Manner::kAny);
 
   void tell(transport::ChannelId channel, const transport::Note& note);
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const;
@@ -101,6 +104,7 @@ class FrameExchange {
  private:
   Channel* use(transport::ChannelId id);
   void retire(Channel& over);
+  bool may_place(std::span<const iovec> pieces);
   void aim(const Channel& channel, const Message& posted);
   void note_mismatch(const FoundMismatch& found);
   std::string describe(const FoundMismatch& found) const;
@@ -120,6 +124,7 @@ class FrameExchange {
   Outbound outbound_{pool_, sent_, received_};
   Regions regions_{outbound_, pool_, received_};
   Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
+  std::vector<KeyedPlace> places_;         // of a receive that is being posted
   std::map<uint64_t, Trouble> troubles_;   // by communicator
   std::map<uint64_t, uint32_t> aimed_at_;  // by communicator: its last epoch that has targets here
   bool urgent_ = false;

@@ -110,7 +110,9 @@ bool Inbound::take_placed(const FrameHeader& header, std::span<const std::byte> 
 bool Inbound::take_target(const FrameHeader& header, const KeyedPlace& place) {
   Channel* channel = channel_of(header);
   if (channel == nullptr) return sound();
-  return accept(channel->out.aim(header.position, header.message_bytes, place));
+  if (!accept(channel->out.aim(header.position, header.message_bytes, place))) return false;
+  outbound_.enlist(*channel);  // its next bytes may have waited for that
+  return true;
 }
 
 // As a frame of DATA whose payload is there already.
@@ -122,7 +124,6 @@ bool Inbound::take_placed_data(const FrameHeader& header, uint64_t bytes) {
   Channel* channel = channel_of(header);
   if (channel == nullptr) return sound();
   FrameHeader data = header;
-  data.type = FrameType::kData;
   data.length = static_cast<uint32_t>(bytes);
   if (!accept(channel->in.begin_frame(data)) || !accept(channel->in.take_placed(bytes))) {
     return false;
@@ -205,6 +206,7 @@ bool Inbound::take_over(const FrameHeader& header) {
 }
 
 void Inbound::settle(Channel& channel) {
+  if (channel.in.fault() != nullptr) refuse(channel.in.fault());
   if (channel.in.mismatched() && !std::exchange(channel.mismatch_found, true)) {
     mismatches_.push_back({true, channel.id, channel.in.mismatch()});
   }

@@ -102,7 +102,7 @@ void MessagePool::give_back(Message* message) {
   message->bytes = 0;
   message->moved = 0;
   message->flights = 0;
-  message->is_read = message->proves = false;
+  message->is_read = message->proves = message->only_placed = false;
   message->dropped = false;
   message->piece = 0;
   message->offset = 0;

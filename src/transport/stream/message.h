@@ -30,9 +30,10 @@ struct Message {
   std::vector<iovec> pieces;  // none is empty
   size_t piece = 0;           // the next byte to move is pieces[piece][offset]
   size_t offset = 0;
-  bool is_read = false;  // a get that the transport makes by itself
-  bool proves = false;   // a get: its answer says that puts before it have taken effect
-  bool dropped = false;  // bytes that come for it are counted and go nowhere
+  bool is_read = false;      // a get that the transport makes by itself
+  bool proves = false;       // a get: its answer says that puts before it have taken effect
+  bool only_placed = false;  // no processor may touch its bytes
+  bool dropped = false;      // bytes that come for it are counted and go nowhere
   Message* next = nullptr;
 
   void add_piece(const void* data, size_t piece_bytes);

@@ -51,6 +51,28 @@ Stream::Ticket MessageLink::receive(ChannelId channel, uint32_t signature,
   return ticket;
 }
 
+bool MessageLink::can_place(ConstBuffer memory) const {
+  PlacedMemory* const placed = pipe_->memory();
+  return placed != nullptr && placed->place_of(memory.data, memory.bytes).has_value();
+}
+
+Stream::Ticket MessageLink::send_placed(ChannelId channel, uint32_t signature,
+                                        std::span<const ConstBuffer> pieces) {
+  const MutexLock lock(mutex_);
+  const Ticket ticket = exchange_.send(channel, signature, pieces, FrameExchange::Manner::kPlaced);
+  after_call();
+  return ticket;
+}
+
+Stream::Ticket MessageLink::receive_placed(ChannelId channel, uint32_t signature,
+                                           std::span<const Buffer> pieces) {
+  const MutexLock lock(mutex_);
+  const Ticket ticket =
+      exchange_.receive(channel, signature, pieces, FrameExchange::Manner::kPlaced);
+  after_call();
+  return ticket;
+}
+
 void MessageLink::tell(ChannelId channel, const Note& note) {
   const MutexLock lock(mutex_);
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;

@@ -88,6 +88,11 @@ class MessageLink final : public Link, public Stream, public OneSided, private P
 
   Ticket send(ChannelId channel, uint32_t signature, std::span<const ConstBuffer> pieces) override;
   Ticket receive(ChannelId channel, uint32_t signature, std::span<const Buffer> pieces) override;
+  bool can_place(ConstBuffer memory) const override;
+  Ticket send_placed(ChannelId channel, uint32_t signature,
+                     std::span<const ConstBuffer> pieces) override;
+  Ticket receive_placed(ChannelId channel, uint32_t signature,
+                        std::span<const Buffer> pieces) override;
   bool sent(Ticket ticket) const override { return done(exchange_.sent(), ticket); }
   bool received(Ticket ticket) const override { return done(exchange_.received(), ticket); }
   void tell(ChannelId channel, const Note& note) override;

@@ -70,7 +70,8 @@ void Outbound::enlist(Channel& channel) {
 void Outbound::enlist_in_turn(Channel& channel) {
   uint64_t rest = 0;
   const bool aimed = places_ && channel.out.target(rest) != nullptr;
-  if (!aimed && channel.writes > 0) return;  // written() comes back to it
+  if (!aimed && channel.writes > 0) return;          // written() comes back to it
+  if (!aimed && channel.out.needs_target()) return;  // so does the peer's TARGET
   channel.in_ready = true;
   append((aimed ? aimed_ : ready_)[class_of(channel)], channel, &Channel::next_ready);
 }

@@ -243,6 +243,15 @@ std::string memory_of_a_pool(const Bench& bench) {
          (exportable ? "with a handle" : "without a handle") + ", " + bench.end_of(stream);
 }
 
+/// Whether cards could read and write device memory (GPUDirect RDMA).
+std::string dmabuf_of_virtual_memory(const Bench& bench) {
+  const auto memory = cuda::DeviceMemory::allocate(bench.client.cuda(), bench.device, 2 << 20);
+  if (!memory.ok()) return std::string(memory.status().message());
+  const auto descriptor =
+      cuda::export_dmabuf(bench.client.cuda(), memory.value().address(), memory.value().bytes());
+  return descriptor.ok() ? "a descriptor" : std::string(descriptor.status().message());
+}
+
 /// A stream of another device, while this one is current: its state, its context, a copy in it.
 std::string stream_of_another_context(const Bench& bench) {
   CUdevice device = 0;
@@ -290,6 +299,7 @@ std::vector<Fact> memory_facts() {
        buffer_ids},
       {"memory of cuMemAllocAsync: kind, handle, end of its stream",
        "device, without a handle, CUDA_SUCCESS", kTaken, memory_of_a_pool},
+      {"a dmabuf of virtual memory, by which cards reach it", "", kTaken, dmabuf_of_virtual_memory},
       {"a stream of another context: query, context, copy, end",
        "CUDA_SUCCESS, CUDA_SUCCESS, its own, CUDA_SUCCESS, CUDA_SUCCESS | one device", kTaken,
        stream_of_another_context},

@@ -296,6 +296,23 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   });
 }
 
+// The range begins its memory, since a card that maps the descriptor begins at the range.
+CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long) {
+  return entered([&] {
+    if (settings().dmabuf == 0) return kErrorNotSupported;
+    const auto mapping = addresses().find(address);
+    const bool is_known = mapping && type == kRangeDmaBuf && bytes > 0 && bytes % kPage == 0;
+    if (!is_known || mapping->address != address || bytes > mapping->bytes) {
+      return kErrorInvalidValue;
+    }
+    const int fd = fcntl(mapping->physical->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return kErrorOperatingSystem;
+    std::memcpy(out, &fd, sizeof fd);
+    return kSuccess;
+  });
+}
+
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long) {
   return entered([&] { return addresses().reserve(bytes, alignment, address); });

@@ -29,6 +29,7 @@ constexpr Row kRows[] = {
     {"SOFTDEV_SEED", &Settings::seed},
     {"SOFTDEV_FREE_WAITS", &Settings::free_waits},
     {"SOFTDEV_EVENT_WAITS", &Settings::event_waits},
+    {"SOFTDEV_DMABUF", &Settings::dmabuf},
     {"SOFTDEV_GRAPH_QUEUES", &Settings::graph_queues},
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
     {"SOFTDEV_MODULE_RESULT", &Settings::module_result},

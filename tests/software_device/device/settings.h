@@ -19,6 +19,7 @@ struct Settings {
   long skew_us = 0;           // a stream is slow for some operations, then fast for some
   long seed = 0;              // of all chance; 0: another one each time
   long free_waits = 1;        // freeing memory waits for all work of the context
+  long dmabuf = 1;            // 0: there are no dmabufs of device memory
   long event_waits = 1;       // 0: a stream that waits for an event goes on at once
   long graph_queues = 0;      // 1: a node of a graph that waits holds up all of the run
   long init_result = 0;       // what cuInit returns: a driver that cannot be used
