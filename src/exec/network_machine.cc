@@ -90,7 +90,7 @@ void NetworkMachine::end_timed(uint64_t& timed) {
 Answer NetworkMachine::arrived(const Position& at, const Op& op) {
   LaneMessages& lane = lanes_[at.lane];
   state_.expect(op.peer);
-  ReceivedMessage& message = lane.received[op.value];
+  LandedMessage& message = lane.received[op.value];
   if (!state_.peers()[op.peer].stream->received(message.ticket)) return Answer::kNotYet;
   end_timed(message.timed);
   bounce_.words->lanes[at.lane].arrived.value.store(++lane.arrived, std::memory_order_release);

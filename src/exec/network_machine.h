@@ -63,12 +63,12 @@ class NetworkMachine {
     uint32_t peer = 0;
     uint64_t timed = 0;  // by the flight recorder
   };
-  struct ReceivedMessage {
+  struct LandedMessage {
     transport::Stream::Ticket ticket = 0;
     uint64_t timed = 0;
   };
   struct LaneMessages {
-    std::vector<ReceivedMessage> received;
+    std::vector<LandedMessage> received;
     std::vector<SentMessage> sent;
     uint64_t staged = 0, arrived = 0;  // so many are behind the lane
   };

@@ -34,11 +34,11 @@ Result<FlushPath> open_path(const std::shared_ptr<Domain>& domain) {
   return path;
 }
 
-class DeviceMemory final : public transport::DeviceAnnouncement {
+class AnnouncedDevice final : public transport::DeviceAnnouncement {
  public:
   static Result<std::shared_ptr<transport::DeviceAnnouncement>> create(
       RegisteredRanges& ranges, const Domains& domains, const transport::DeviceRange& memory) {
-    auto made = std::make_shared<DeviceMemory>();
+    auto made = std::make_shared<AnnouncedDevice>();
     auto registration = RailMemory::create(
         domains, memory, api::kAccessLocalWrite | api::kAccessRemoteWrite | api::kAccessRemoteRead);
     if (!registration.ok()) return registration.status();
@@ -125,7 +125,7 @@ class DeviceMemory final : public transport::DeviceAnnouncement {
 
 Result<std::shared_ptr<transport::DeviceAnnouncement>> announce_device_memory(
     RegisteredRanges& ranges, const Domains& domains, const transport::DeviceRange& memory) {
-  return DeviceMemory::create(ranges, domains, memory);
+  return AnnouncedDevice::create(ranges, domains, memory);
 }
 
 }  // namespace tutti::transports::verbs

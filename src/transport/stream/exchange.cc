@@ -63,7 +63,7 @@ bool FrameExchange::may_place(std::span<const iovec> pieces) {
 
 FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t signature,
                                           std::span<const transport::ConstBuffer> pieces,
-                                          Manner manner) {
+                                          Carriage carriage) {
   const Ticket ticket = sent_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -71,7 +71,7 @@ FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t sign
   message->ticket = ticket;
   message->signature = signature;
   for (const transport::ConstBuffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
-  message->only_placed = manner == Manner::kPlaced;
+  message->only_placed = carriage == Carriage::kPlaced;
   if (message->only_placed && !may_place(message->pieces)) {
     pool_.give_back(message);
     return give_up(unplaceable()), ticket;
@@ -83,7 +83,7 @@ FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t sign
 
 FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t signature,
                                              std::span<const transport::Buffer> pieces,
-                                             Manner manner) {
+                                             Carriage carriage) {
   const Ticket ticket = received_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -91,7 +91,7 @@ FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t s
   message->ticket = ticket;
   message->signature = signature;
   for (const transport::Buffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
-  message->only_placed = manner == Manner::kPlaced;
+  message->only_placed = carriage == Carriage::kPlaced;
   if (message->only_placed && !may_place(message->pieces)) {
     pool_.give_back(message);
     return give_up(unplaceable()), ticket;

@@ -41,11 +41,11 @@ class FrameExchange {
   FrameExchange& operator=(const FrameExchange&) = delete;
 
   /// kPlaced: no processor touches the bytes (transport::Stream::send_placed()).
-  enum class Manner : uint8_t { kAny, kPlaced };
+  enum class Carriage : uint8_t { kAny, kPlaced };
   Ticket send(transport::ChannelId channel, uint32_t signature,
-              std::span<const transport::ConstBuffer> pieces, Manner manner = Manner::kAny);
+              std::span<const transport::ConstBuffer> pieces, Carriage carriage = Carriage::kAny);
   Ticket receive(transport::ChannelId channel, uint32_t signature,
-                 std::span<const transport::Buffer> pieces, Manner manner = Manner::kAny);
+                 std::span<const transport::Buffer> pieces, Carriage carriage = Carriage::kAny);
 
   void tell(transport::ChannelId channel, const transport::Note& note);
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const;

@@ -59,7 +59,8 @@ bool MessageLink::can_place(ConstBuffer memory) const {
 Stream::Ticket MessageLink::send_placed(ChannelId channel, uint32_t signature,
                                         std::span<const ConstBuffer> pieces) {
   const MutexLock lock(mutex_);
-  const Ticket ticket = exchange_.send(channel, signature, pieces, FrameExchange::Manner::kPlaced);
+  const Ticket ticket =
+      exchange_.send(channel, signature, pieces, FrameExchange::Carriage::kPlaced);
   after_call();
   return ticket;
 }
@@ -68,7 +69,7 @@ Stream::Ticket MessageLink::receive_placed(ChannelId channel, uint32_t signature
                                            std::span<const Buffer> pieces) {
   const MutexLock lock(mutex_);
   const Ticket ticket =
-      exchange_.receive(channel, signature, pieces, FrameExchange::Manner::kPlaced);
+      exchange_.receive(channel, signature, pieces, FrameExchange::Carriage::kPlaced);
   after_call();
   return ticket;
 }

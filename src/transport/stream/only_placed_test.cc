@@ -20,7 +20,7 @@ namespace {
 using transport::Buffer;
 using transport::ChannelId;
 using transport::ConstBuffer;
-using Manner = FrameExchange::Manner;
+using Carriage = FrameExchange::Carriage;
 
 constexpr ChannelId kChannel{1, 0, 0};
 constexpr uint64_t kFrameLimit = 4096;
@@ -141,15 +141,15 @@ class DevicePair {
   int frames_with_payload_ = 0;
 };
 
-uint64_t send(DevicePair& pair, size_t at, size_t bytes, Manner manner = Manner::kPlaced) {
+uint64_t send(DevicePair& pair, size_t at, size_t bytes, Carriage carriage = Carriage::kPlaced) {
   const ConstBuffer piece{pair.memory(0).at + at, bytes};
-  return pair.end(0).send(kChannel, 7, {&piece, 1}, manner);
+  return pair.end(0).send(kChannel, 7, {&piece, 1}, carriage);
 }
 
-uint64_t receive(DevicePair& pair, size_t at, size_t bytes, Manner manner = Manner::kPlaced) {
+uint64_t receive(DevicePair& pair, size_t at, size_t bytes, Carriage carriage = Carriage::kPlaced) {
   const Buffer pieces[] = {{pair.memory(1).at + at, bytes / 3},
                            {pair.memory(1).at + at + bytes / 3, bytes - bytes / 3}};
-  return pair.end(1).receive(kChannel, 7, pieces, manner);
+  return pair.end(1).receive(kChannel, 7, pieces, carriage);
 }
 
 // Of any length, from none on, and whichever end comes first.
@@ -193,7 +193,7 @@ TEST(OnlyPlaced, OtherMessagesFromThatMemoryAreTouched) {
   EXPECT_DEATH(
       {
         DevicePair pair(1);
-        send(pair, 0, 100, Manner::kAny);
+        send(pair, 0, 100, Carriage::kAny);
         pair.run();
       },
       "");
@@ -228,14 +228,14 @@ TEST(OnlyPlaced, MemoryThatTheHardwareDoesNotKnowIsRefused) {
   for (const bool sends : {true, false}) {
     DevicePair pair(1);
     if (sends) {
-      pair.end(0).send(kChannel, 7, {&source, 1}, Manner::kPlaced);
+      pair.end(0).send(kChannel, 7, {&source, 1}, Carriage::kPlaced);
     } else {
-      pair.end(0).receive(kChannel, 7, {&target, 1}, Manner::kPlaced);
+      pair.end(0).receive(kChannel, 7, {&target, 1}, Carriage::kPlaced);
     }
     EXPECT_NE(pair.verdict(0).find("hardware does not know"), std::string::npos);
   }
   ByteExchange no_hardware(0, 1);
-  no_hardware.send(kChannel, 7, {&source, 1}, Manner::kPlaced);
+  no_hardware.send(kChannel, 7, {&source, 1}, Carriage::kPlaced);
   EXPECT_TRUE(no_hardware.faulty());
 }
 
