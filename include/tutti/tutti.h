@@ -252,6 +252,34 @@ TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id,
                                       int rank, tuttiComm_t* made, const tuttiConfig_t* config);
 
+/* ---- Communicators that give their memory back for a while ---- */
+
+#define TUTTI_SUSPEND_MEMORY 1
+/* Gives back the device memory that the communicator has for its calls (its rings and mailboxes),
+ * and pinned memory that no call of the process uses, so that a program can use it between phases
+ * of its own. Until tuttiCommResume() every call that communicates, registers memory or makes a
+ * communicator from this one is tuttiInvalidUsage; questions, deregistering, tuttiCommDestroy() and
+ * tuttiCommAbort() are allowed. `flags` is TUTTI_SUSPEND_MEMORY.
+ * Waiting: all ranks call it (collective), when all have made the same calls. It waits for these,
+ *          also those on streams of devices, which their deadlines end. For graphs that were
+ *          launched it waits half as long as a call may take, and at most 60 s; then it is
+ *          tuttiTimeout on all ranks, and the communicator stays as it was. When it returns, all
+ *          ranks of this host have given their memory back. In a group it runs when the group
+ *          ends, and the group has no operations on the communicator.
+ * Graphs:  those that hold calls of the communicator stay valid, since memory keeps its addresses.
+ *          To launch one while it is suspended makes the device fault, as with NCCL.
+ * Keeps:   windows, registrations, connections, and the memory of NCCL where that is the engine.
+ *          Without a ring in device memory there is nothing to give back, and it succeeds. */
+TUTTI_API tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags);
+/* Takes the memory again, at the same addresses, after which every call is allowed. All ranks call
+ * it (collective). tuttiSystemError on all ranks: some rank found too little memory, which the
+ * message names; the communicator stays suspended, and may be resumed later. A communicator that is
+ * not suspended is tuttiInvalidUsage. Groups: as tuttiCommSuspend(). */
+TUTTI_API tuttiResult_t tuttiCommResume(tuttiComm_t comm);
+/* *bytes becomes the device memory that tuttiCommSuspend() gives back on this rank, whether it has
+ * or not; *suspended (which may be NULL) 1 if it has, else 0. */
+TUTTI_API tuttiResult_t tuttiCommGetDeviceMemory(tuttiComm_t comm, size_t* bytes, int* suspended);
+
 /* ---- The end of communicators ---- */
 
 #define TUTTI_REVOKE_DEFAULT 0

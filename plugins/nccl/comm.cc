@@ -70,14 +70,8 @@ ncclResult_t check_handle(ncclComm_t comm, const char* function) {
 
 ncclResult_t check_usable(ncclComm_t comm, const char* function) {
   if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
-  switch (comm->state.load(std::memory_order_acquire)) {
-    case State::kSuspended:
-      return misuse(function, "the communicator is suspended: call ncclCommResume first");
-    case State::kAborted:
-      return misuse(function, "the communicator was aborted");
-    default:
-      return ncclSuccess;
-  }
+  if (comm->state.load(std::memory_order_acquire) != State::kAborted) return ncclSuccess;
+  return misuse(function, "the communicator was aborted");
 }
 
 ncclResult_t find_world(ncclComm_t comm, ncclTeam_t& world) {

@@ -23,7 +23,7 @@
 namespace tutti::nccl {
 
 /// The states that NCCL adds to those of tutti.h.
-enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAborted, kDestroyed };
+enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kAborted, kDestroyed };
 
 }  // namespace tutti::nccl
 
@@ -84,7 +84,7 @@ ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits
 /// ncclSuccess if the handle is a communicator of this process and was not destroyed. tutti.h
 /// judges the rest.
 ncclResult_t check_handle(ncclComm_t comm, const char* function);
-/// The same, and neither suspended nor aborted.
+/// The same, and not aborted.
 ncclResult_t check_usable(ncclComm_t comm, const char* function);
 
 /// The rank and size, or why it has none.

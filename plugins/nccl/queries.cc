@@ -92,7 +92,7 @@ ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
   return ncclSuccess;
 }
 
-/// Tutti's buffers lie in host memory; of a GPU's it holds none.
+/// All of a GPU's memory that a communicator has can be given back.
 ncclResult_t memory_of(ncclComm_t comm, int stat, uint64_t* value) {
   constexpr char kName[] = "ncclCommMemStats";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
@@ -100,16 +100,27 @@ ncclResult_t memory_of(ncclComm_t comm, int stat, uint64_t* value) {
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal) {
     return refuse(kName, "unknown statistic");
   }
-  *value = 0;
-  if (stat == ncclStatGpuMemSuspended) *value = comm->state.load() == State::kSuspended ? 1 : 0;
+  size_t bytes = 0;
+  int suspended = 0;
+  const tuttiResult_t asked = tuttiCommGetDeviceMemory(comm->tutti, &bytes, &suspended);
+  if (asked != tuttiSuccess) return translate(asked);
+  *value = bytes;
+  if (stat == ncclStatGpuMemSuspended) *value = suspended != 0 ? 1 : 0;
+  if (stat == ncclStatGpuMemPersist) *value = 0;
   return ncclSuccess;
 }
 
-ncclResult_t change(ncclComm_t comm, const char* function, State from, State to) {
-  if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
-  if (comm->state.compare_exchange_strong(from, to)) return ncclSuccess;
-  return misuse(function, to == State::kSuspended ? "the communicator is suspended already"
-                                                  : "the communicator is not suspended");
+ncclResult_t suspend(ncclComm_t comm, int flags) {
+  constexpr char kName[] = "ncclCommSuspend";
+  static_assert(NCCL_SUSPEND_MEM == TUTTI_SUSPEND_MEMORY);
+  if (flags != NCCL_SUSPEND_MEM) return refuse(kName, "flags must be NCCL_SUSPEND_MEM");
+  const ncclResult_t refused = check_usable(comm, kName);
+  return refused != ncclSuccess ? refused : translate(tuttiCommSuspend(comm->tutti, flags));
+}
+
+ncclResult_t resume(ncclComm_t comm) {
+  const ncclResult_t refused = check_usable(comm, "ncclCommResume");
+  return refused != ncclSuccess ? refused : translate(tuttiCommResume(comm->tutti));
 }
 
 }  // namespace
@@ -174,18 +185,11 @@ ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t
 }
 
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
-  return caught([&]() -> ncclResult_t {
-    constexpr char kName[] = "ncclCommSuspend";
-    return part_of_group(flags != NCCL_SUSPEND_MEM
-                             ? refuse(kName, "flags must be NCCL_SUSPEND_MEM")
-                             : change(comm, kName, State::kInUse, State::kSuspended));
-  });
+  return caught([&] { return part_of_group(suspend(comm, flags)); });
 }
 
 ncclResult_t pncclCommResume(ncclComm_t comm) {
-  return caught([&] {
-    return part_of_group(change(comm, "ncclCommResume", State::kSuspended, State::kInUse));
-  });
+  return caught([&] { return part_of_group(resume(comm)); });
 }
 
 [[gnu::weak, gnu::alias("pncclGetVersion")]] decltype(pncclGetVersion) ncclGetVersion;

@@ -477,6 +477,7 @@ void add_communicator(nb::module_& module) {
       .def("_split", &split)
       .def("_shrink", &shrink);
   add_edits(module, communicator);
+  add_suspension(communicator);
   add_request(module);
 }
 

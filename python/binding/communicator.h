@@ -66,6 +66,8 @@ tuttiConfig_t config_of(const std::string& name, double timeout);
 uintptr_t make(const std::function<tuttiResult_t(tuttiComm_t* made)>& call);
 /// The part about edits (edits.cc).
 void add_edits(nanobind::module_& module, nanobind::class_<Communicator>& communicator);
+/// The part about memory that is given back for a while (suspension.cc).
+void add_suspension(nanobind::class_<Communicator>& communicator);
 
 /// A call with everything that must live until it has completed.
 struct Call {

@@ -44,6 +44,19 @@ class Collectives(unittest.TestCase):
             return x[0, 0, 0], x[1, 0, 0], gathered.sum()
         self.assertEqual(tutti.run(main, 2), [(1.0, 3.0, 72.0), (2.0, 3.0, 72.0)])
 
+    def test_a_suspended_communicator_refuses_calls_until_it_is_resumed(self):
+        def main(comm):
+            x = numpy.full(4, comm.rank + 1.0)
+            comm.suspend()
+            try:
+                comm.all_reduce(x)
+            except tutti.Error as error:
+                refused = error.result
+            state = comm.is_suspended, comm.device_memory
+            comm.resume()
+            return refused, state, comm.is_suspended, comm.all_reduce(x).tolist()
+        self.assertEqual(tutti.run(main, 2), [("invalid_usage", (True, 0), False, [3.0] * 4)] * 2)
+
     def test_buffers_without_numpy(self):
         def main(comm):
             x = bytearray([comm.rank + 1, 5])

@@ -116,6 +116,10 @@ Status refusal(tuttiComm_t comm, CommState state) {
       return Status::invalid_usage(
           "the communicator is being split, shrunk, grown or finalized: poll "
           "tuttiCommGetAsyncError until it no longer says tuttiInProgress, or end the group");
+    case CommState::kSuspended:
+      return Status::invalid_usage(
+          "the communicator is suspended and has no memory for calls: resume it on all ranks "
+          "(tuttiCommResume() or ncclCommResume()), or destroy it");
     case CommState::kFinalized:
       return Status::invalid_usage("the communicator is finalized and can only be destroyed");
     case CommState::kRevoked:
@@ -141,8 +145,8 @@ Status refuse_handle(tuttiComm_t comm) {
 Status check_readable(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
   const CommState state = comm->state.load(std::memory_order_seq_cst);
-  const bool readable =
-      state == CommState::kBusy || state == CommState::kFinalized || state == CommState::kRevoked;
+  const bool readable = state == CommState::kBusy || state == CommState::kSuspended ||
+                        state == CommState::kFinalized || state == CommState::kRevoked;
   return readable ? Status() : refusal(comm, state);
 }
 

@@ -34,6 +34,7 @@ enum class CommState : uint32_t {
   kFailed,     // it could not be made: `failure`
   kAlive,      // every call is allowed
   kBusy,       // children are made from it, or it is finalized: a worker uses it
+  kSuspended,  // it has given its device memory back: only to be resumed or destroyed
   kFinalized,  // only to be destroyed
   kRevoked,    // only to be shrunk, split or destroyed
   kEnding,     // destroyed or aborted, but a worker is not done with it
@@ -133,7 +134,7 @@ inline Status check_handle(tuttiComm_t comm) {
   return is_alive ? Status() : refuse_handle(comm);
 }
 /// OK if its rank, its size and its failure can be asked: also while something is made from it, and
-/// when it is finalized or revoked.
+/// when it is suspended, finalized or revoked.
 Status check_readable(tuttiComm_t comm);
 
 /// While it exists this thread is in the callback of a request.

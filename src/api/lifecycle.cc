@@ -72,6 +72,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
     const CommState state = comm->state.load(std::memory_order_acquire);
     switch (state) {
       case CommState::kAlive:
+      case CommState::kSuspended:
       case CommState::kFinalized:
       case CommState::kRevoked:
         if (claim(comm, state, abort)) return end_claimed(comm);
@@ -170,7 +171,9 @@ Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
 }
 
 Status get_settled(tuttiComm_t comm, CommState state, tuttiResult_t* error) {
-  if (state == CommState::kAlive || state == CommState::kFinalized) return get_failure(comm, error);
+  const bool has_failure = state == CommState::kAlive || state == CommState::kSuspended ||
+                           state == CommState::kFinalized;
+  if (has_failure) return get_failure(comm, error);
   if (state == CommState::kFailed) *error = report(comm, comm->failure);
   if (state == CommState::kRevoked) *error = take_child_failure(comm);
   if (state == CommState::kEnded) *error = report(comm, comm->outcome);
@@ -192,6 +195,7 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
         *error = tuttiInProgress;
         return {};
       case CommState::kAlive:
+      case CommState::kSuspended:
       case CommState::kFinalized:
       case CommState::kRevoked:
       case CommState::kFailed:

@@ -20,7 +20,7 @@ Status run_one(const RegistrationCall& registration) {
   try {
     return registration.run(registration);
   } catch (const std::exception& error) {
-    const bool usable = comm->state.load(std::memory_order_seq_cst) == CommState::kAlive;
+    const bool usable = comm->state.load(std::memory_order_seq_cst) == registration.within;
     return usable ? comm->communicator->fail_after(error) : status_of(error);
   }
 }
@@ -75,16 +75,27 @@ Status run_together(std::vector<RegistrationSeries>& all) {
   for (std::thread& thread : threads) thread.join();
   if (missing.ok()) return {};
   return Status::system_error("no thread for each of the " + std::to_string(all.size()) +
-                              " communicators whose memory the group registers (" +
-                              std::string(missing.message()) + "); none is registered");
+                              " communicators for which the group registers memory, or gives it "
+                              "back (" +
+                              std::string(missing.message()) + "); none does");
 }
 
 }  // namespace
 
+Status check_suspended(tuttiComm_t comm) {
+  const bool is_suspended =
+      comm != nullptr && comm->state.load(std::memory_order_seq_cst) == CommState::kSuspended;
+  if (is_suspended) return {};
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  return Status::invalid_usage("the communicator is not suspended");
+}
+
 tuttiResult_t register_memory(RegistrationCall registration) {
   {
     const UseGuard use = guard_use(registration.comm);
-    const Status status = check_handle(registration.comm);
+    const Status status = registration.within == CommState::kSuspended
+                              ? check_suspended(registration.comm)
+                              : check_handle(registration.comm);
     if (!status.ok()) return refuse(registration.comm, status);
   }
   if (add_to_group(registration)) return tuttiSuccess;

@@ -99,6 +99,17 @@ class DeviceStreams {
   /// Collective, with a device or without: parts of a window in device memory (ShareDevices).
   Result<DeviceParts> share(const WindowMemory& mine);
 
+  /// Collective, where some rank has a device. Waits, for at most `patience_ns`, until the rank's
+  /// streams are past its calls, and gives the memory back that these need, of the device and
+  /// pinned: no call of the communicator may come before resume(). kTimeout, on all ranks: calls of
+  /// some rank are still under way; nobody is suspended.
+  Status suspend(uint64_t patience_ns);
+  /// Collective, behind suspend(). kSystemError, on all ranks: some rank found no memory; all are
+  /// suspended as before.
+  Status resume();
+  /// Device memory that suspend() gives back, of this rank's.
+  uint64_t device_bytes() const;
+
   /// Of all calls in streams of devices. Made before the first of them.
   Result<exec::CallOrder*> order();
   /// Before a call of the communicator is captured.
@@ -115,6 +126,9 @@ class DeviceStreams {
   bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
   Status agree(HostRounds& rounds, const Status& mine);
   exec::DeviceGroup group_of(const HostNumbers& numbers, HostRounds& rounds) const;
+  bool has_ring() const { return calls_ != nullptr && calls_->refusal().ok(); }
+  Status wait_until_over(uint64_t patience_ns);
+  Status agree_or_undo(const Status& mine, const std::function<Status()>& undo);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.

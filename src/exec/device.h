@@ -60,6 +60,8 @@ class Device {
   /// its last owner lets it go in a thread that may use the device.
   virtual Status keep(const StreamPlace& where, std::shared_ptr<const void> kept) = 0;
   virtual Result<std::shared_ptr<CallOrder>> make_order() = 0;
+  /// Gives host memory back that is pinned for calls, and that none uses now.
+  virtual void trim(const StreamPlace& where) const = 0;
   /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
   /// message says which, and why. Another error has failed the communicator.
   virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;

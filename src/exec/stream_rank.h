@@ -55,6 +55,8 @@ class CallOrder {
   virtual Status begin(std::span<const StreamPlace> streams) = 0;
   /// A call ends with what the streams hold. A call that comes behind it is behind all of them.
   virtual Status end(std::span<const StreamPlace> streams) = 0;
+  /// Whether the streams are past all calls so far, those of graphs that were launched included.
+  virtual Result<bool> is_over() const = 0;
 };
 
 /// How much a call puts into a stream.
@@ -177,6 +179,16 @@ class DeviceRank {
   /// memory is none that others can be given; the message says whose, and why. Another error has
   /// failed the communicator.
   virtual Result<std::shared_ptr<const PeerMemory>> share(std::byte* memory, uint64_t bytes) = 0;
+  /// Collective. Gives the memory of the rings back and keeps its addresses, so that graphs name
+  /// the same when it is there again: until resume() nothing of this rank may run. `over`: OK, or
+  /// why calls of this rank may still run; then no rank does it, and all return an error. Other
+  /// errors have failed the communicator.
+  virtual Status suspend(const Status& over) = 0;
+  /// Collective, behind suspend(). kSystemError, on all ranks: some rank found no memory; all are
+  /// suspended as before.
+  virtual Status resume() = 0;
+  /// Device memory that suspend() gives back, of this rank's.
+  virtual uint64_t device_bytes() const = 0;
   /// How much that call would put into a stream, or, `captured`, into a graph; `scales`: as a
   /// scaled sum. `first_copied` as in StreamedCall.
   virtual DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied,

@@ -46,6 +46,7 @@ static void check_suspend(Member m, ncclComm_t comm) {
   is(value == 1, "suspended", m.rank);
   refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage,
           "ncclCommResume", m.rank);
+  refused(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage, "suspended", m.rank);
   ok(ncclCommResume(comm), "CommResume", m.rank);
   ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   is(sum == m.ranks, "AllReduce", m.rank);

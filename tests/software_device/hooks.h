@@ -23,6 +23,7 @@
   X(graph_launches)           \
   X(faults)                   \
   X(full_queues)              \
+  X(live_device_bytes)        \
   X(live_allocations)         \
   X(live_pinned_bytes)        \
   X(live_handles)             \

@@ -37,6 +37,26 @@ Status with_bytes(const Status& error, size_t bytes) {
   return {error.code(), fmt::format("{} ({} bytes)", error.message(), bytes)};
 }
 
+/// `bytes`: of whole units of the device.
+Result<CUmemGenericAllocationHandle> create_handle(const Cuda& cuda, CUdevice device,
+                                                   size_t bytes) {
+  const CUmemAllocationProp properties = exportable_on(device);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = cuda.call.cuMemCreate(&handle, bytes, &properties, 0);
+  if (result != kSuccess) return with_bytes(cuda.error_status(result, "cuMemCreate"), bytes);
+  return handle;
+}
+
+Result<CUmemGenericAllocationHandle> import_handle(const Cuda& cuda, int descriptor) {
+  CUmemGenericAllocationHandle handle = 0;
+  // The interface takes the descriptor in the place of a pointer.
+  void* const as_pointer = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+  const CUresult result =
+      cuda.call.cuMemImportFromShareableHandle(&handle, as_pointer, kHandlePosixDescriptor);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemImportFromShareableHandle");
+  return handle;
+}
+
 }  // namespace
 
 Result<DeviceMemory> DeviceMemory::allocate(const Cuda& cuda, CUdevice device, size_t bytes) {
@@ -44,15 +64,14 @@ Result<DeviceMemory> DeviceMemory::allocate(const Cuda& cuda, CUdevice device, s
   const UncapturedScope uncaptured(cuda);
   const CUmemAllocationProp properties = exportable_on(device);
   size_t unit = 0;
-  CUresult result =
+  const CUresult result =
       cuda.call.cuMemGetAllocationGranularity(&unit, &properties, kGranularityRecommended);
   if (result != kSuccess) return cuda.error_status(result, "cuMemGetAllocationGranularity");
   if (bytes > SIZE_MAX - unit) return Status::invalid_argument("device memory of too many bytes");
   const size_t whole = (bytes + unit - 1) / unit * unit;
-  CUmemGenericAllocationHandle handle = 0;
-  result = cuda.call.cuMemCreate(&handle, whole, &properties, 0);
-  if (result != kSuccess) return with_bytes(cuda.error_status(result, "cuMemCreate"), whole);
-  DeviceMemory memory(cuda, handle, whole);
+  const Result<CUmemGenericAllocationHandle> handle = create_handle(cuda, device, whole);
+  if (!handle.ok()) return handle.status();
+  DeviceMemory memory(cuda, handle.value(), whole);
   if (Status mapped = memory.map_for(device); !mapped.ok()) return mapped;
   return memory;
 }
@@ -60,13 +79,9 @@ Result<DeviceMemory> DeviceMemory::allocate(const Cuda& cuda, CUdevice device, s
 Result<DeviceMemory> DeviceMemory::import(const Cuda& cuda, int descriptor, size_t bytes,
                                           CUdevice device) {
   const UncapturedScope uncaptured(cuda);
-  CUmemGenericAllocationHandle handle = 0;
-  // The interface takes the descriptor in the place of a pointer.
-  void* const as_pointer = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
-  const CUresult result =
-      cuda.call.cuMemImportFromShareableHandle(&handle, as_pointer, kHandlePosixDescriptor);
-  if (result != kSuccess) return cuda.error_status(result, "cuMemImportFromShareableHandle");
-  DeviceMemory memory(cuda, handle, bytes);
+  const Result<CUmemGenericAllocationHandle> handle = import_handle(cuda, descriptor);
+  if (!handle.ok()) return handle.status();
+  DeviceMemory memory(cuda, handle.value(), bytes);
   if (Status mapped = memory.map_for(device); !mapped.ok()) return mapped;
   return memory;
 }
@@ -79,7 +94,8 @@ DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
       mapped_(std::exchange(other.mapped_, false)) {}
 
 Status DeviceMemory::map_for(CUdevice device) {
-  CUresult result = cuda_->call.cuMemAddressReserve(&address_, bytes_, 0, 0, 0);
+  CUresult result = kSuccess;
+  if (address_ == 0) result = cuda_->call.cuMemAddressReserve(&address_, bytes_, 0, 0, 0);
   if (result != kSuccess) {
     address_ = 0;
     return with_bytes(cuda_->error_status(result, "cuMemAddressReserve"), bytes_);
@@ -91,11 +107,36 @@ Status DeviceMemory::map_for(CUdevice device) {
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (handle_ == 0 && address_ == 0) return;
+  release();
+  if (address_ == 0) return;
   const UncapturedScope uncaptured(*cuda_);
-  if (mapped_) cuda_->call.cuMemUnmap(address_, bytes_);
-  if (address_ != 0) cuda_->call.cuMemAddressFree(address_, bytes_);
-  cuda_->call.cuMemRelease(handle_);
+  cuda_->call.cuMemAddressFree(address_, bytes_);
+}
+
+void DeviceMemory::release() {
+  if (handle_ == 0) return;
+  const UncapturedScope uncaptured(*cuda_);
+  if (std::exchange(mapped_, false)) cuda_->call.cuMemUnmap(address_, bytes_);
+  cuda_->call.cuMemRelease(std::exchange(handle_, 0));
+}
+
+Status DeviceMemory::restore(CUdevice device) {
+  const UncapturedScope uncaptured(*cuda_);
+  return map_again(create_handle(*cuda_, device, bytes_), device);
+}
+
+Status DeviceMemory::restore(int descriptor, CUdevice device) {
+  const UncapturedScope uncaptured(*cuda_);
+  return map_again(import_handle(*cuda_, descriptor), device);
+}
+
+Status DeviceMemory::map_again(const Result<CUmemGenericAllocationHandle>& handle,
+                               CUdevice device) {
+  if (!handle.ok()) return handle.status();
+  handle_ = handle.value();
+  Status mapped = map_for(device);
+  if (!mapped.ok()) release();
+  return mapped;
 }
 
 Result<Fd> DeviceMemory::export_descriptor() const { return export_handle(*cuda_, handle_); }

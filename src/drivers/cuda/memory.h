@@ -36,6 +36,14 @@ class DeviceMemory {
   /// Lets another device of this process read and write it, too.
   Status let_reach(CUdevice device) const;
 
+  /// Gives the memory back. Its addresses stay reserved, and nothing may touch them, until one of
+  /// the next two: other memory, of undefined contents, at the same addresses. After an error of
+  /// theirs it is released as before.
+  void release();
+  Status restore(CUdevice device);
+  /// With memory that another process exported, as import() takes it.
+  Status restore(int descriptor, CUdevice device);
+
   CUdeviceptr address() const { return address_; }
   size_t bytes() const { return bytes_; }
 
@@ -43,9 +51,10 @@ class DeviceMemory {
   DeviceMemory(const Cuda& cuda, CUmemGenericAllocationHandle handle, size_t bytes)
       : cuda_(&cuda), handle_(handle), bytes_(bytes) {}
   Status map_for(CUdevice device);
+  Status map_again(const Result<CUmemGenericAllocationHandle>& handle, CUdevice device);
 
   const Cuda* cuda_;
-  CUmemGenericAllocationHandle handle_;
+  CUmemGenericAllocationHandle handle_;  // 0: released
   size_t bytes_;
   CUdeviceptr address_ = 0;  // 0: no addresses are reserved
   bool mapped_ = false;

@@ -118,6 +118,16 @@ Status CudaCallOrder::join(std::span<const exec::StreamPlace> streams) const {
   return {};
 }
 
+Result<bool> CudaCallOrder::is_over() const {
+  for (const EventInContext& one : events_) {
+    const ContextScope scope(cuda_, static_cast<CUcontext>(one.context));
+    if (!scope.status().ok()) return scope.status();
+    const Result<bool> done = one.event->is_done();
+    if (!done.ok() || !done.value()) return done;
+  }
+  return true;
+}
+
 Status CudaCallOrder::end(std::span<const exec::StreamPlace> streams) {
   if (Status status = join(streams); !status.ok()) return status;
   const exec::StreamPlace& where = streams[0];

@@ -31,6 +31,7 @@ class CudaCallOrder final : public exec::CallOrder,
 
   Status begin(std::span<const exec::StreamPlace> streams) override;
   Status end(std::span<const exec::StreamPlace> streams) override;
+  Result<bool> is_over() const override;
 
  private:
   /// An event of a context, which ends where that is current.

@@ -227,6 +227,13 @@ class CudaDevice final : public exec::Device {
     return std::shared_ptr<exec::CallOrder>(std::make_shared<CudaCallOrder>(cuda.value()));
   }
 
+  void trim(const exec::StreamPlace& where) const override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return;
+    const drivers::cuda::ContextScope scope(cuda.value(), in_context(where).context);
+    if (scope.status().ok()) HostStagingPool::of_process(cuda.value()).trim();
+  }
+
   Result<std::unique_ptr<exec::DeviceRank>> open(exec::DeviceRankOptions options) override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();

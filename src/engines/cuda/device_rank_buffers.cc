@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/device_rank.h"
 #include "src/engines/cuda/network_crossing.h"
 #include "src/engines/cuda/peer_memory.h"
@@ -86,6 +87,22 @@ Result<std::shared_ptr<const exec::PeerMemory>> CudaDeviceRank::share(std::byte*
                                                                       uint64_t bytes) {
   const drivers::cuda::ContextScope scope(cuda_, context_);  // without it the driver says so
   return CudaPeerMemory::share(cuda_, ring_->device(), options_, memory, bytes);
+}
+
+Status CudaDeviceRank::suspend(const Status& over) {
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  const auto texts = options_.exchange(outcome_text(over.ok() ? scope.status() : over));
+  if (!texts.ok()) return texts.status();
+  if (!over.ok()) return over;
+  if (Status late = first_problem(texts.value(), options_); !late.ok()) {
+    return Status(Code::kTimeout, std::string(late.message()));
+  }
+  return ring_->release(options_);
+}
+
+Status CudaDeviceRank::resume() {
+  const drivers::cuda::ContextScope scope(cuda_, context_);  // without it the driver says so
+  return ring_->restore(options_);
 }
 
 exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, uint64_t first_copied,

@@ -139,15 +139,17 @@ Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   if (!ring.ok()) return ring.status();
   mine_.emplace(std::move(ring).value());
   fused_ = Status::unsupported("its ring lies in pinned host memory");
-  if (has_fused) {
-    constexpr uint64_t kPatienceNs = 5'000'000'000;
-    fused_ = drivers::cuda::clear_memory(cuda_, mine_->address() + fused_offset(),
-                                         fused_layout_.bytes(), kPatienceNs);
-  }
+  if (has_fused) fused_ = clear_fused();
   Result<Fd> exported = mine_->export_descriptor();
   if (!exported.ok()) return exported.status();
   exported_ = std::move(exported).value();
   return give_to_all(options, exported_.get());
+}
+
+Status DeviceRing::clear_fused() const {
+  constexpr uint64_t kPatienceNs = 5'000'000'000;
+  return drivers::cuda::clear_memory(cuda_, mine_->address() + fused_offset(),
+                                     fused_layout_.bytes(), kPatienceNs);
 }
 
 Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {

@@ -38,6 +38,16 @@ class DeviceRing {
   /// more. A context of the device is current.
   void end();
 
+  /// Collective among the ranks whose rings these are; no stream uses any. Gives the memory of all
+  /// rings back, and keeps its addresses, which nothing may touch until restore(). When it
+  /// returns, all ranks have done so. A context of the device is current, here and below.
+  Status release(const exec::DeviceRankOptions& options);
+  /// The same: memory for all rings, at the same addresses. kSystemError, on all ranks: some rank
+  /// found none, and all rings are released as before; the message says which, and why.
+  Status restore(const exec::DeviceRankOptions& options);
+  /// That this rank's ring takes of its device, if it is not released.
+  uint64_t device_bytes() const;
+
   drivers::cuda::CUdevice device() const { return device_; }
   DeviceAddresses addresses() const;
   PairAddresses pair_addresses() const;
@@ -75,6 +85,10 @@ class DeviceRing {
   Status register_pages(const exec::DeviceRankOptions& options);
   Status share(const exec::DeviceRankOptions& options, Status ready);
   Status make(const exec::DeviceRankOptions& options);
+  Status clear_fused() const;
+  void release_here();
+  Status restore_own(const exec::DeviceRankOptions& options);
+  Status restore_theirs(Descriptors descriptors);
   uint64_t fused_offset() const;
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);

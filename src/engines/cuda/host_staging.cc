@@ -110,6 +110,11 @@ void HostStagingPool::give_back(HostStagingSlot* slot) {
   slot->taken = false;
 }
 
+void HostStagingPool::trim() {
+  const MutexLock lock(mutex_);
+  std::erase_if(slots_, [](const auto& slot) { return !slot->taken && slot->is_over(); });
+}
+
 Result<std::unique_ptr<HostStagingCopies>> HostStagingCopies::create(
     HostStagingPool& pool, const exec::DevicePieces& input, const exec::DevicePieces& output) {
   const uint64_t head = aligned(sizeof(HostStagingWords));

@@ -66,6 +66,8 @@ class HostStagingPool {
   /// One with so much room behind its words, that no stream uses any more. A context is current.
   Result<HostStagingSlot*> take(uint64_t bytes);
   void give_back(HostStagingSlot* slot);
+  /// Frees what nobody uses. A context is current.
+  void trim();
 
  private:
   HostStagingSlot* find(uint64_t bytes) TUTTI_REQUIRES(mutex_);

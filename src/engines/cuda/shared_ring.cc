@@ -1,6 +1,7 @@
 #include "src/engines/cuda/shared_ring.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <utility>
 
@@ -41,7 +42,7 @@ Result<SharedRing> SharedRing::pin(const Cuda& cuda, Result<Arena> arena) {
   Result<RegisteredMemory> pages =
       RegisteredMemory::create(cuda, arena.value().data(), arena.value().bytes());
   if (!pages.ok()) return pages.status();
-  return SharedRing(std::move(arena).value(), std::move(pages).value());
+  return SharedRing(cuda, std::move(arena).value(), std::move(pages).value());
 }
 
 Result<Fd> SharedRing::export_descriptor() const {
@@ -52,9 +53,34 @@ Result<Fd> SharedRing::export_descriptor() const {
 }
 
 drivers::cuda::CUdeviceptr SharedRing::address() const {
-  return device_ ? device_->address() : pages_->address();
+  return device_ ? device_->address() : pinned_at_;
 }
 
 size_t SharedRing::bytes() const { return device_ ? device_->bytes() : arena_.bytes(); }
+
+// Whichever process does so last takes the pages out of the shared memory, which stays.
+void SharedRing::release() {
+  if (device_) {
+    device_->release();
+    return;
+  }
+  pages_.reset();
+  (void)madvise(arena_.data(), arena_.bytes(), MADV_REMOVE);
+}
+
+Status SharedRing::restore(CUdevice device, Fd descriptor) {
+  if (!device_) return pin_again();
+  return descriptor.valid() ? device_->restore(descriptor.get(), device) : device_->restore(device);
+}
+
+Status SharedRing::pin_again() {
+  Result<RegisteredMemory> pages = RegisteredMemory::create(*cuda_, arena_.data(), arena_.bytes());
+  if (!pages.ok()) return pages.status();
+  if (pages.value().address() != pinned_at_) {
+    return Status::system_error("pinned memory came back at another address of the device");
+  }
+  pages_.emplace(std::move(pages).value());
+  return {};
+}
 
 }  // namespace tutti::engines::cuda

@@ -30,16 +30,27 @@ class SharedRing {
   Result<Fd> export_descriptor() const;
   drivers::cuda::CUdeviceptr address() const;
   size_t bytes() const;
+  RingPlace place() const { return device_ ? RingPlace::kDevice : RingPlace::kPinned; }
+
+  /// Gives the memory back. Its addresses stay, and nothing may touch them, until restore(): other
+  /// memory, of undefined contents, at the same addresses. After an error of that it is released.
+  void release();
+  /// `descriptor`: of what import() returned, a new one of its owner's; else none.
+  Status restore(drivers::cuda::CUdevice device, Fd descriptor);
 
  private:
   explicit SharedRing(drivers::cuda::DeviceMemory memory) { device_.emplace(std::move(memory)); }
   static Result<SharedRing> pin(const drivers::cuda::Cuda& cuda, Result<transport::Arena> arena);
-  SharedRing(transport::Arena arena, drivers::cuda::RegisteredMemory pages)
-      : arena_(std::move(arena)) {
+  SharedRing(const drivers::cuda::Cuda& cuda, transport::Arena arena,
+             drivers::cuda::RegisteredMemory pages)
+      : cuda_(&cuda), pinned_at_(pages.address()), arena_(std::move(arena)) {
     pages_.emplace(std::move(pages));
   }
+  Status pin_again();
 
-  std::optional<drivers::cuda::DeviceMemory> device_;  // or the other two
+  std::optional<drivers::cuda::DeviceMemory> device_;  // or the others
+  const drivers::cuda::Cuda* cuda_ = nullptr;
+  drivers::cuda::CUdeviceptr pinned_at_ = 0;
   transport::Arena arena_;
   std::optional<drivers::cuda::RegisteredMemory> pages_;  // ends before arena_
 };

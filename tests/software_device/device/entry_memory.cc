@@ -25,9 +25,17 @@ std::atomic<size_t> used{0};  // bytes of device memory that were allocated and 
 
 bool take_memory(size_t bytes) {
   const size_t all = static_cast<size_t>(settings().memory_mb) << 20;
-  if (used.fetch_add(bytes) + bytes <= all) return true;
+  if (used.fetch_add(bytes) + bytes > all) {
+    used -= bytes;
+    return false;
+  }
+  count(&SoftdevStatistics::live_device_bytes, static_cast<int64_t>(bytes));
+  return true;
+}
+
+void give_memory_back(size_t bytes) {
   used -= bytes;
-  return false;
+  count(&SoftdevStatistics::live_device_bytes, -static_cast<int64_t>(bytes));
 }
 
 /// The handles of physical memory, each with how many times it was given out.
@@ -88,7 +96,7 @@ CUresult forget(uintptr_t address, Kind kind) {
   const std::optional<Mapping> removed = addresses().remove(address, kind);
   if (!removed) return kErrorInvalidValue;
   munmap(reinterpret_cast<void*>(address), removed->bytes);
-  if (kind == Kind::kDevice || kind == Kind::kPool) used -= removed->bytes;
+  if (kind == Kind::kDevice || kind == Kind::kPool) give_memory_back(removed->bytes);
   count(kind == Kind::kImported ? &SoftdevStatistics::live_imports
                                 : &SoftdevStatistics::live_allocations,
         -1);
@@ -281,7 +289,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (found == handles().entries.end()) return kErrorInvalidValue;
     count(&SoftdevStatistics::live_handles, -1);
     if (--found->second.given_out > 0) return kSuccess;
-    if (!found->second.imported) used -= found->second.physical->bytes;
+    if (!found->second.imported) give_memory_back(found->second.physical->bytes);
     handles().entries.erase(found);
     return kSuccess;
   });

@@ -1,0 +1,59 @@
+// The parts of DeviceStreams about memory that is given back for a while.
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "src/base/clock.h"
+#include "src/comm/device_streams.h"
+
+namespace tutti::comm {
+
+Status DeviceStreams::wait_until_over(uint64_t patience_ns) {
+  constexpr auto kNap = std::chrono::microseconds(50);
+  const uint64_t until_ns = deadline_after(patience_ns);
+  for (;;) {
+    if (Status failed = failure_.check(); !failed.ok()) return failed;
+    const bool is_busy = calls_->rank().look();
+    const Result<bool> over = order_ == nullptr ? Result<bool>(true) : order_->is_over();
+    if (!over.ok()) return over.status();
+    if (!is_busy && over.value()) return {};
+    if (monotonic_ns() >= until_ns) {
+      return Status(Code::kTimeout, "calls of " + name_of(membership_.rank()) +
+                                        " are still under way on its streams: suspend a "
+                                        "communicator when all ranks' calls are over");
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+// The ranks of one host have one status. Those of another host may have another, and go back then.
+Status DeviceStreams::agree_or_undo(const Status& mine, const std::function<Status()>& undo) {
+  Status agreed = agree(*rounds_, mine);
+  if (agreed.ok() || !is_networked()) return agreed;
+  if (Status undone = agree(*rounds_, mine.ok() ? undo() : Status()); !undone.ok()) {
+    failure_.abort(undone);  // some ranks have memory, and others have none
+    return undone;
+  }
+  return agreed;
+}
+
+Status DeviceStreams::suspend(uint64_t patience_ns) {
+  Status status;
+  if (has_ring()) {
+    status = agree_or_undo(calls_->rank().suspend(wait_until_over(patience_ns)),
+                           [this] { return calls_->rank().resume(); });
+  }
+  if (status.ok() && options_.place.context != nullptr) device().trim(options_.place);
+  return status;
+}
+
+Status DeviceStreams::resume() {
+  if (!has_ring()) return {};
+  return agree_or_undo(calls_->rank().resume(), [this] { return calls_->rank().suspend({}); });
+}
+
+uint64_t DeviceStreams::device_bytes() const {
+  return has_ring() ? calls_->rank().device_bytes() : 0;
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,253 @@
+// suspended: communicators that give their device memory back and take it again, each rank a
+// process. Calls and runs of graphs that were captured before are compared with what they must be,
+// before and behind, and on the software device it is counted what memory there is.
+//
+//   --ranks N       (default 3)
+//   --rounds N      of suspending and resuming (default 3)
+//   --gives 0       there is no device memory to give back: the rings are pinned, or there are none
+//   --fault full    another one takes the memory meanwhile: resuming fails on all ranks, and later
+//                   succeeds
+//   --fault busy    a graph of rank 0 runs: nobody suspends
+//
+// Exit status: 0 right, 1 not, 2 the command line.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/device/graphs.h"
+#include "tests/device/must.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Member;
+
+struct Options {
+  int ranks = 3, rounds = 3, gives = 1;
+  std::string fault;
+};
+
+constexpr size_t kCounts[] = {100, 40'000};  // words: one kernel, and several slices by streams
+
+class Rank {
+ public:
+  Rank(Member& member, Seat& seat, const softdev::Client& client, const Options& options)
+      : member_(member),
+        seat_(seat),
+        client_(client),
+        options_(options),
+        stream_(must(drivers::cuda::CudaStream::create(client.cuda()))) {
+    for (int kind = 0; kind < CallSpec::kKinds; ++kind) {
+      for (const size_t count : kCounts) calls_.push_back(make(kind, count));
+    }
+    for (const Call& call : calls_) graphs_.push_back(capture(call));
+  }
+
+  void run() {
+    run_all();
+    for (int round = 0; round < options_.rounds; ++round) {
+      if (!suspend()) return;
+      if (!did(tuttiCommResume(seat_.comm()), "tuttiCommResume") || !is_suspended(0)) return;
+      if (client_.statistics().live_device_bytes != before_.live_device_bytes) {
+        return member_.fail("it has not taken as much memory again as it gave back");
+      }
+      run_all();
+    }
+    if (suspend()) went(member_, tuttiCommDestroy(seat_.give_comm()), nullptr, "destroy");
+  }
+
+  void find_no_memory() {
+    run_all();
+    if (!suspend()) return;
+    std::vector<drivers::cuda::DeviceMemory> all;
+    for (size_t bytes = size_t{1} << 30; member_.rank() == 0 && bytes >= 1;) {
+      auto taken = drivers::cuda::DeviceMemory::allocate(client_.cuda(), seat_.device(), bytes);
+      if (taken.ok()) all.push_back(std::move(taken).value());
+      if (!taken.ok()) bytes = bytes > 1 ? bytes / 2 : 0;
+    }
+    member_.meet();
+    if (tuttiCommResume(seat_.comm()) != tuttiSystemError || !is_suspended(1)) {
+      return member_.fail("it was resumed without memory");
+    }
+    const std::string why = tuttiGetLastError(seat_.comm());
+    if (why.find("rank 0") == std::string::npos) return member_.fail("whose is it? " + why);
+    refused(tuttiCommSuspend(seat_.comm(), TUTTI_SUSPEND_MEMORY), "to suspend again");
+    all.clear();
+    member_.meet();
+    if (did(tuttiCommResume(seat_.comm()), "tuttiCommResume")) run_all();
+  }
+
+  void be_busy() {
+    tuttiOptions_t limit = TUTTI_OPTIONS_INITIALIZER;
+    limit.timeout_ns = 4'000'000'000;
+    if (!did(tuttiCommSetOptions(seat_.comm(), &limit), "tuttiCommSetOptions")) return;
+    if (member_.rank() == 0) graphs_[0]->launch(stream_.get());
+    if (tuttiCommSuspend(seat_.comm(), TUTTI_SUSPEND_MEMORY) != tuttiTimeout || !is_suspended(0)) {
+      return member_.fail("it was suspended beside a graph that runs");
+    }
+    const std::string why = tuttiGetLastError(seat_.comm());
+    if (why.find("rank 0") == std::string::npos) return member_.fail("whose is it? " + why);
+    if (member_.rank() != 0) graphs_[0]->launch(stream_.get());
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    if (!suspend()) return;
+    if (did(tuttiCommResume(seat_.comm()), "tuttiCommResume")) run_all();
+  }
+
+ private:
+  struct Call {
+    CallSpec spec;
+    drivers::cuda::DeviceMemory send, recv;
+  };
+
+  Call make(int kind, size_t count) {
+    CallSpec spec;
+    spec.kind = kind;
+    spec.count = count;
+    spec.root = static_cast<int>(count) % member_.ranks();
+    spec.number = calls_.size();
+    return {spec, seat_.allocate(8 * (spec.send_words(member_.ranks()) + 1)),
+            seat_.allocate(8 * (spec.recv_words(member_.ranks()) + 1))};
+  }
+
+  bool did(tuttiResult_t result, const char* call) {
+    return went(member_, result, seat_.comm(), call);
+  }
+
+  void put(const Call& call) {
+    const CallBuffers at{call.send.address(), call.recv.address()};
+    did(put_call(call.spec, at, seat_.comm(), tuttiStreamCuda(stream_.get())), "a call");
+  }
+
+  std::unique_ptr<Graph> capture(const Call& call) {
+    return std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); });
+  }
+
+  bool is_suspended(int expected) {
+    size_t bytes = 0;
+    int suspended = -1;
+    if (!did(tuttiCommGetDeviceMemory(seat_.comm(), &bytes, &suspended), "memory")) return false;
+    if (suspended != expected) member_.fail("it is not what it should be: suspended, or not");
+    if ((bytes > 0) != (options_.gives != 0)) member_.fail("it says that its memory is other");
+    return suspended == expected;
+  }
+
+  void refused(tuttiResult_t result, const std::string& what) {
+    if (result == tuttiInvalidUsage) return;
+    member_.fail("a suspended communicator let this pass: " + what);
+  }
+
+  /// With runs of graphs and a call under way, which it waits for.
+  bool suspend() {
+    size_t bytes = 0;
+    if (!did(tuttiCommGetDeviceMemory(seat_.comm(), &bytes, nullptr), "memory")) return false;
+    before_ = client_.statistics();
+    graphs_[0]->launch(stream_.get());
+    put(calls_[3]);
+    graphs_[1]->launch(stream_.get());
+    if (!did(tuttiCommSuspend(seat_.comm(), TUTTI_SUSPEND_MEMORY), "tuttiCommSuspend")) {
+      return false;
+    }
+    const SoftdevStatistics during = client_.statistics();
+    if (client_.on_software_device()) {
+      const uint64_t handles = bytes > 0 ? static_cast<uint64_t>(member_.ranks()) : 0;
+      if (before_.live_device_bytes - during.live_device_bytes != bytes ||
+          before_.live_mappings - during.live_mappings < handles ||
+          before_.live_handles - during.live_handles < handles) {
+        member_.fail("it has kept memory of a device");
+      }
+    }
+    refuse_calls();
+    return is_suspended(1);
+  }
+
+  void refuse_calls() {
+    tuttiComm_t const comm = seat_.comm();
+    tuttiComm_t other = nullptr;
+    void* handle = nullptr;
+    int ranks = 0;
+    tuttiResult_t state = tuttiSystemError;
+    const CallBuffers at{calls_[0].send.address(), calls_[0].recv.address()};
+    refused(put_call(calls_[0].spec, at, comm, tuttiStreamCuda(stream_.get())), "a call");
+    refused(tuttiBarrier(comm, tuttiBlocking()), "a barrier of the host");
+    refused(tuttiCommRegister(comm, pointer(calls_[0].send), 64, &handle), "a registration");
+    refused(tuttiCommSplit(comm, 0, 0, &other, nullptr), "a split");
+    refused(tuttiCommSuspend(comm, TUTTI_SUSPEND_MEMORY), "to suspend again");
+    did(tuttiCommCount(comm, &ranks), "tuttiCommCount");
+    did(tuttiCommGetAsyncError(comm, &state), "tuttiCommGetAsyncError");
+    if (ranks != member_.ranks() || state != tuttiSuccess) member_.fail("questions are answered");
+  }
+
+  void run_all() {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      run_once(calls_[i], [&] { put(calls_[i]); });
+      run_once(calls_[i], [&] { graphs_[i]->launch(stream_.get()); });
+    }
+  }
+
+  template <class Work>
+  void run_once(const Call& call, const Work& work) {
+    const int ranks = member_.ranks();
+    const size_t sent = call.spec.send_words(ranks), got = call.spec.recv_words(ranks);
+    const uint64_t number = ++runs_;
+    Words words;
+    for (size_t i = 0; i < sent; ++i) {
+      words.push_back(sent_word(call.spec, number, member_.rank(), i));
+    }
+    seat_.fill(call.send, words);
+    seat_.fill(call.recv, Words(got, 0));
+    work();
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    const Words all = seat_.read(call.recv, got);
+    for (size_t i = 0; i < got; ++i) {
+      if (all[i] == got_word(call.spec, number, member_.rank(), ranks, i)) continue;
+      return member_.fail("run " + std::to_string(number) + ", kind " +
+                          std::to_string(call.spec.kind) + ": a word is wrong");
+    }
+  }
+
+  Member& member_;
+  Seat& seat_;
+  const softdev::Client& client_;
+  const Options options_;
+  const drivers::cuda::CudaStream stream_;
+  std::vector<Call> calls_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+  SoftdevStatistics before_{};
+  uint64_t runs_ = 0;
+};
+
+void run_rank(Member& member, const Options& options) {
+  const std::unique_ptr<Seat> seat = Seat::open(member);
+  if (seat == nullptr) return;
+  Result<softdev::Client> client = softdev::Client::open();
+  if (!client.ok()) return member.fail(std::string(client.status().message()));
+  {
+    Rank rank(member, *seat, client.value(), options);
+    if (options.fault == "full") rank.find_no_memory();
+    if (options.fault == "busy") rank.be_busy();
+    if (options.fault.empty()) return rank.run();
+  }
+  went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  tutti::device_programs::Options options;
+  if (!read_options(argc, argv,
+                    {{"--ranks", into(options.ranks, 2, 16)},
+                     {"--rounds", into(options.rounds, 1)},
+                     {"--gives", into(options.gives, 0, 1)},
+                     {"--fault", into(options.fault)}})) {
+    return 2;
+  }
+  const TeamResult result = run_team(
+      TeamShape::processes(options.ranks),
+      [&](Member& member) { tutti::device_programs::run_rank(member, options); },
+      [](uint64_t) { return std::string("its calls"); }, 120'000'000'000);
+  std::printf("%s", result.report.c_str());
+  return result.ok ? 0 : 1;
+}
