@@ -9,6 +9,8 @@
 //                  graph. The others print what they hear at the deadline
 //   --differs 1    the last rank's graph has a word more. Each prints what it hears
 //
+//   --first 1      the last rank comes to a first call only when the others have made another one,
+//                  of another type
 //   --swapped 1    rank 0 makes an all_reduce and then an all_gather of another communicator, the
 //                  others the other way round. Each prints what it hears at the deadline
 //
@@ -32,7 +34,7 @@ using testing_support::Member;
 struct Options {
   int ranks = 3, rounds = 3;
   std::string late;
-  int swapped = 0, differs = 0;
+  int swapped = 0, differs = 0, first = 0;
 };
 
 using Statistics = decltype(&softdev_statistics);
@@ -69,6 +71,28 @@ class Rank {
       }
       count("barrier", [&] { tuttiBarrier(seat_.comm(), tuttiStreamCuda(stream_.get())); });
     }
+  }
+
+  /// No rank's host waits for a kernel when it launches one of a kind that it never has before.
+  void call_first() {
+    if (!set_deadline(seat_.comm())) return;
+    const drivers::cuda::DeviceMemory memory = seat_.allocate(4096);
+    const auto reduce = [&](tuttiDataType_t type) {
+      went(member_,
+           tuttiAllReduce(pointer(memory), pointer(memory), 100, type, tuttiMax, seat_.comm(),
+                          tuttiStreamCuda(stream_.get())),
+           seat_.comm(), "an all_reduce");
+    };
+    const bool is_last = member_.rank() + 1 == member_.ranks();
+    if (!is_last) reduce(tuttiFloat32);
+    if (!is_last) reduce(tuttiInt64);
+    member_.meet();
+    if (is_last) reduce(tuttiFloat32);
+    if (is_last) reduce(tuttiInt64);
+    tuttiResult_t state = tuttiSuccess;
+    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    went(member_, tuttiCommGetAsyncError(seat_.comm(), &state), seat_.comm(), "asking");
+    if (state != tuttiSuccess) member_.fail(tuttiGetLastError(seat_.comm()));
   }
 
   void swap() {
@@ -134,7 +158,8 @@ class Rank {
 
   bool set_deadline(tuttiComm_t comm) {
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
-    options.timeout_ns = 500'000'000;
+    constexpr uint64_t kTimeoutNs = 500'000'000;
+    options.timeout_ns = kTimeoutNs;
     return went(member_, tuttiCommSetOptions(comm, &options), comm, "its options");
   }
 
@@ -232,6 +257,7 @@ void run_rank(Member& member, const Options& options) {
     if (!options.late.empty()) return rank.be_late(options.late);
     if (options.swapped != 0) return rank.swap();
     if (options.differs != 0) return rank.differ();
+    if (options.first != 0) return rank.call_first();
     rank.run(options.rounds);
   }
   went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
@@ -248,6 +274,7 @@ int main(int argc, char** argv) {
                      {"--rounds", into(options.rounds, 1)},
                      {"--late", into(options.late)},
                      {"--differs", into(options.differs, 0, 1)},
+                     {"--first", into(options.first, 0, 1)},
                      {"--swapped", into(options.swapped, 0, 1)}})) {
     return 2;
   }

@@ -53,6 +53,13 @@ class KernelCalls(unittest.TestCase):
             self.assertIn(f"all_reduce of {count} ", done.stdout)
         self.assertIn("call 1 of captured graph 1 differs", done.stderr)
 
+    def test_no_function_is_loaded_beside_a_kernel_that_waits(self):
+        """All are loaded when the communicator is made; the device waits for kernels before it loads one."""
+        self.right(run("kernel_calls", "--first", "1", SOFTDEV_DEVICES="3"))
+        fault = run("kernel_calls", "--first", "1", SOFTDEV_DEVICES="3", SOFTDEV_FUNCTION_LOADS="2")
+        self.assertEqual(fault.returncode, 1)
+        self.assertIn("passed its deadline", fault.stdout + fault.stderr)
+
     def test_two_communicators_in_different_orders(self):
         """At the deadline both calls are named, by kernels that wait and by streams."""
         for engine, mailboxes in (("kernel", "8M"), ("auto", "0")):
@@ -64,7 +71,7 @@ class KernelCalls(unittest.TestCase):
             self.assertIn("of another communicator waits on the same device, too", both[0])
 
     def test_bits_of_every_type_and_operation(self):
-        """Deterministic calls of more than two ranks are none, on the root of a reduce and elsewhere."""
+        """Deterministic calls fold in the tree that streams and the host fold in."""
         for ranks, seed in (("4", "1"), ("3", "5"), ("2", "3")):
             self.right(run("device_reductions", "--waits", "1", "--ranks", ranks, "--seed", seed,
                            TUTTI_MAILBOX_BYTES="8M", SOFTDEV_DEVICES=ranks))

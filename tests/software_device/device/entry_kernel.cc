@@ -1,4 +1,6 @@
 // Entry points of kernels, which are functions of the host here.
+#include <unistd.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -21,6 +23,7 @@ struct Kernel {
   SoftdevKernel function = nullptr;
   std::vector<size_t> parameter_bytes;
   WaitingKernel waits = nullptr;
+  bool was_launched = false;
 };
 
 struct Kernels {
@@ -41,6 +44,39 @@ Kernels& kernels() {
     return made;
   }();
   return *all;
+}
+
+/// To load a function may be to wait for all kernels that run, as CUDA's guide says of lazy
+/// loading.
+void load_behind_kernels(Context& context) {
+  while (context.waiting_kernels.load() > 0) usleep(50);
+}
+
+/// As in a library that gets its functions when it needs them: the first launch loads.
+CUresult load_at_launch(CUfunction function) {
+  return in_context([&](Context& context) {
+    const std::unique_lock lock(kernels().mutex);
+    const bool is_first = !std::exchange(reinterpret_cast<Kernel*>(function)->was_launched, true);
+    if (is_first) load_behind_kernels(context);
+    return kSuccess;
+  });
+}
+
+/// A launch of a kernel that waits, as a step of its stream.
+StepMaker waiting_step(Context& context, const SoftdevLaunch& launch, WaitingKernel kernel,
+                       std::vector<char> parameter) {
+  return [&context, launch, kernel, parameter = std::move(parameter)]() -> Step {
+    auto run = std::make_shared<std::function<bool()>>();
+    return [&context, launch, kernel, parameter, run] {
+      if (*run == nullptr) {
+        *run = kernel(launch, parameter.data());
+        ++context.waiting_kernels;
+      }
+      const bool is_over = (*run)();
+      if (is_over) --context.waiting_kernels;
+      return is_over;
+    };
+  };
 }
 
 /// Of the kernel that runs in this thread: memory of several handles that it has touched.
@@ -71,7 +107,8 @@ CUresult cuModuleUnload(CUmodule) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
-  return in_context([&](Context&) {
+  return in_context([&](Context& context) {
+    if (settings().function_loads == 1) load_behind_kernels(context);
     const std::lock_guard lock(kernels().mutex);
     const auto found = kernels().by_name.find(name);
     if (found == kernels().by_name.end()) return kErrorNotFound;
@@ -94,6 +131,9 @@ extern "C" {
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_y,
                         unsigned blocks_z, unsigned threads_x, unsigned threads_y,
                         unsigned threads_z, unsigned, CUstream handle, void** parameters, void**) {
+  if (settings().function_loads == 2) {
+    if (const CUresult loaded = load_at_launch(function); loaded != kSuccess) return loaded;
+  }
   return on_own_stream(handle, [&](Stream& stream) {
     const SoftdevLaunch launch{stream.context->device, blocks_x * blocks_y * blocks_z,
                                threads_x * threads_y * threads_z};
@@ -110,13 +150,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_
     count(&SoftdevStatistics::kernels, 1);
     count(&SoftdevStatistics::thread_blocks, launch.blocks);
     if (kernel.waits != nullptr) {
-      return submit(stream, [launch, kernel, values]() -> Step {
-        auto run = std::make_shared<std::function<bool()>>();
-        return [launch, kernel, values, run] {
-          if (*run == nullptr) *run = kernel.waits(launch, (*values)[0].data());
-          return (*run)();
-        };
-      });
+      return submit(stream, waiting_step(*stream.context, launch, kernel.waits, (*values)[0]));
     }
     return submit(stream, once([launch, kernel, values] {
                     std::vector<void*> pointers;

@@ -33,6 +33,7 @@ constexpr Row kRows[] = {
     {"SOFTDEV_GRAPH_QUEUES", &Settings::graph_queues},
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
     {"SOFTDEV_MODULE_RESULT", &Settings::module_result},
+    {"SOFTDEV_FUNCTION_LOADS", &Settings::function_loads},
     {"SOFTDEV_KERNELS", &Settings::kernels},
     {"SOFTDEV_MPS", &Settings::mps},
     {"SOFTDEV_MULTIPROCESSORS", &Settings::multiprocessors},

@@ -24,6 +24,8 @@ struct Settings {
   long graph_queues = 0;      // 1: a node of a graph that waits holds up all of the run
   long init_result = 0;       // what cuInit returns: a driver that cannot be used
   long module_result = 0;     // what cuModuleLoadData returns: an image that cannot be loaded
+  long function_loads = 1;    // a function is loaded, behind all kernels that run, when the program
+                              // gets it; 2: when it is launched first; 0: before
   long kernels = 1;           // 0: images have no functions but those that tests register
   long mps = 0;               // 1: processes share a device by MPS, as the driver says
   long multiprocessors = 132;
