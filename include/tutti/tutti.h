@@ -367,16 +367,20 @@ typedef struct {
   int engine;            /* a tuttiEngine_t. AUTO: the communicator's. With any other, a call on a
                             device's stream runs by that engine, or is tuttiUnsupported with the
                             reason */
-  int reserved;          /* 0 */
+  int most_ctas;         /* the most thread blocks of this call's kernels on a device, up to 4096
+                            (also of one that waits, which has at most 8). 0: the communicator's.
+                            Results do not depend on it, so ranks may differ */
   const char* wire; /* which levels encode their messages (docs/slow_links.md): levels and codecs
                        (codecs.h) as in "network:int8_block,region:e3m0". Sums and averages, and
                        what is only moved, of float, half and bfloat16 are then rounded, to
                        equal bits on all ranks, where that is predicted to be faster;
                        "always,..." leaves no choice. "": exact. NULL: the communicator's */
+  int least_ctas;   /* the least, of kernels that reduce; not above most_ctas if both are given */
+  int reserved;     /* 0 */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
-  { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0, NULL }
+  { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0, NULL, 0, 0 }
 
 /* Sets the options of all later calls on `comm`; NULL sets the defaults. It first waits for queued
  * operations. Every rank sets the same algorithm, determinism, engine and wire. A collective for

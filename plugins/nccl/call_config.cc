@@ -75,10 +75,27 @@ std::string check_fields(const ncclCollConfig_t& config) {
   if (config.forceAlgSelection != 0 && config.forceAlgSelection != 1) {
     return not_accepted("config.forceAlgSelection", config.forceAlgSelection, "0 or 1");
   }
+  for (const int ctas : {config.minCTAs, config.maxCTAs}) {
+    if (ctas != NCCL_CONFIG_UNDEF_INT && ctas < 1) {
+      return not_accepted("config.minCTAs or config.maxCTAs", ctas, "1 or more");
+    }
+  }
+  if (config.minCTAs != NCCL_CONFIG_UNDEF_INT && config.maxCTAs != NCCL_CONFIG_UNDEF_INT &&
+      config.minCTAs > config.maxCTAs) {
+    return "config.minCTAs is above config.maxCTAs";
+  }
   const int policy = config.CTAPolicy;
   constexpr int kMost = NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO;
   if (policy == NCCL_CONFIG_UNDEF_INT || (policy >= 0 && policy <= kMost)) return {};
   return not_accepted("config.CTAPolicy", policy, "0 to 3");
+}
+
+/// NCCL, too, takes more than it can have for as many as it can.
+void take_ctas(int given, int& ctas, CallConfig& read) {
+  constexpr int kMost = 4096;
+  if (given == NCCL_CONFIG_UNDEF_INT) return;
+  ctas = std::min(given, kMost);
+  read.given = true;
 }
 
 }  // namespace
@@ -95,6 +112,8 @@ std::string read_call_config(const ncclCollConfig_t* config, CallConfig& read) {
   if (std::string wrong = read_extensions(known.ext, read); !wrong.empty()) {
     return "config.ext: " + wrong;
   }
+  take_ctas(known.minCTAs, read.options.least_ctas, read);
+  take_ctas(known.maxCTAs, read.options.most_ctas, read);
   // NCCL's names are those of its kernels, of which there are none here.
   const bool selects = known.algSelection != nullptr && *known.algSelection != '\0';
   if (!selects || known.forceAlgSelection == 0 || read.options.algorithm != nullptr) return {};

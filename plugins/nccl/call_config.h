@@ -10,8 +10,8 @@
 
 namespace tutti::nccl {
 
-/// The options that Tutti takes from the configuration of a call. The rest is about thread blocks,
-/// clusters, profilers and kernels, and has no effect.
+/// The options that Tutti takes from the configuration of a call, its thread blocks among them. The
+/// rest is about clusters, profilers and kernels, and has no effect.
 struct CallConfig {
   bool given = false;  // false: nothing is asked of Tutti; the call is as one without configuration
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;  // its text is the caller's

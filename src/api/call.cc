@@ -163,9 +163,13 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
   wanted.wire = comm->communicator->made_with().membership.wire;
   if (options != nullptr) {
     constexpr size_t kFieldEnds[] = {
-        offsetof(tuttiOptions_t, deterministic), offsetof(tuttiOptions_t, priority),
-        offsetof(tuttiOptions_t, timeout_ns),    offsetof(tuttiOptions_t, engine),
-        offsetof(tuttiOptions_t, wire),          sizeof(tuttiOptions_t),
+        offsetof(tuttiOptions_t, deterministic),
+        offsetof(tuttiOptions_t, priority),
+        offsetof(tuttiOptions_t, timeout_ns),
+        offsetof(tuttiOptions_t, engine),
+        offsetof(tuttiOptions_t, wire),
+        offsetof(tuttiOptions_t, least_ctas),
+        sizeof(tuttiOptions_t),
     };
     tuttiOptions_t known = TUTTI_OPTIONS_INITIALIZER;
     if (Status status = read_structure(options, kFieldEnds, &known); !status.ok()) {
@@ -182,7 +186,12 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
       return Status::invalid_argument("options: engine is " + std::to_string(known.engine) +
                                       ", which is none, or reserved is not 0");
     }
+    if (std::string wrong = check_ctas(known.least_ctas, known.most_ctas); !wrong.empty()) {
+      return Status::invalid_argument("options: " + wrong);
+    }
     wanted.engine = *engine;
+    wanted.least_ctas = static_cast<uint32_t>(known.least_ctas);
+    wanted.most_ctas = static_cast<uint32_t>(known.most_ctas);
     wanted.deterministic = known.deterministic != 0;
     if (known.wire != nullptr) {
       const Result<codecs::WireOption> wire = codecs::parse_wire(known.wire);

@@ -33,23 +33,21 @@ std::string fitting(const char* name) {
   return std::string(name, bytes);
 }
 
-/// A complaint about its thread blocks; empty: there is none.
-std::string check_ctas(const tuttiConfig_t& config) {
+}  // namespace
+
+std::string check_ctas(int least, int most) {
   constexpr auto kMost = static_cast<int>(kMostCtas);
   const auto fits = [](int ctas) { return ctas >= 0 && ctas <= kMost; };
   const auto text = [](const char* field, int ctas) {
     return std::string(field) + " is " + std::to_string(ctas);
   };
-  const std::string most = text("most_ctas", config.most_ctas);
-  const std::string least = text("least_ctas", config.least_ctas);
+  const std::string upper = text("most_ctas", most), lower = text("least_ctas", least);
   const std::string range = ", and may be 0 to " + std::to_string(kMost);
-  if (!fits(config.least_ctas)) return least + range;
-  if (!fits(config.most_ctas)) return most + range;
-  const bool crossed = config.most_ctas > 0 && config.least_ctas > config.most_ctas;
-  return crossed ? least + ", which is above most_ctas, " + std::to_string(config.most_ctas) : "";
+  if (!fits(least)) return lower + range;
+  if (!fits(most)) return upper + range;
+  const bool crossed = most > 0 && least > most;
+  return crossed ? lower + ", which is above most_ctas, " + std::to_string(most) : "";
 }
-
-}  // namespace
 
 std::optional<EngineWish> engine_of(int number) {
   switch (number) {
@@ -80,7 +78,8 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
   const std::optional<EngineWish> engine = engine_of(known.engine);
   if (!engine)
     return not_valid(call, "engine is " + std::to_string(known.engine) + ", which is none");
-  if (const std::string wrong = check_ctas(known); !wrong.empty()) return not_valid(call, wrong);
+  if (const std::string wrong = check_ctas(known.least_ctas, known.most_ctas); !wrong.empty())
+    return not_valid(call, wrong);
   CommConfig read;
   if (known.wire != nullptr) {
     const Result<codecs::WireOption> wire = codecs::parse_wire(known.wire);

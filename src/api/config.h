@@ -23,6 +23,9 @@ struct CommConfig {
   std::optional<std::string> wire = {};   // codecs::wire_text(); none: TUTTI_WIRE
 };
 
+/// A complaint about least_ctas and most_ctas, each 0 or how many; empty: there is none.
+std::string check_ctas(int least, int most);
+
 /// Nothing if the number is no tuttiEngine_t.
 std::optional<EngineWish> engine_of(int number);
 

@@ -1,8 +1,11 @@
 // Communicators of tutti.h that give their device memory back for a while.
+#include <algorithm>
+
 #include "src/api/caught.h"
 #include "src/api/events.h"
 #include "src/api/registration.h"
 #include "src/api/submit.h"
+#include "src/base/clock.h"
 
 namespace tutti::api {
 namespace {
@@ -11,6 +14,13 @@ namespace {
 Status enter_state(tuttiComm_t comm, CommState from, CommState to) {
   if (comm->state.compare_exchange_strong(from, to, std::memory_order_seq_cst)) return {};
   return refuse_handle(comm);
+}
+
+/// Peers wait for this rank in an exchange that they may have begun before.
+uint64_t patience_of(comm::Communicator& communicator) {
+  constexpr uint64_t kMostNs = 60 * kNanosecondsPerSecond;
+  const uint64_t own = communicator.collectives().planner().options().timeout_ns;
+  return std::min(communicator.frame().timeout_of(own) / 2, kMostNs);
 }
 
 Status suspend(const RegistrationCall& call) {
@@ -23,7 +33,8 @@ Status suspend(const RegistrationCall& call) {
   }
   comm::Communicator& communicator = *comm->communicator;
   if (Status status = drain(communicator); !status.ok()) return status;
-  if (Status status = communicator.suspend(); !status.ok()) return status;
+  Status given = communicator.streams().suspend(patience_of(communicator));
+  if (!given.ok()) return given;
   Status entered = enter_state(comm, CommState::kAlive, CommState::kSuspended);
   if (entered.ok()) tell(*comm, communicator, "suspended");
   return entered;
@@ -34,7 +45,7 @@ Status resume(const RegistrationCall& call) {
   const UseGuard use = guard_use(comm);
   if (Status status = check_suspended(comm); !status.ok()) return status;
   comm::Communicator& communicator = *comm->communicator;
-  if (Status status = communicator.resume(); !status.ok()) return status;
+  if (Status status = communicator.streams().resume(); !status.ok()) return status;
   Status entered = enter_state(comm, CommState::kSuspended, CommState::kAlive);
   if (entered.ok()) tell(*comm, communicator, "resumed");
   return entered;

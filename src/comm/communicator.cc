@@ -306,12 +306,6 @@ Result<uint64_t> Communicator::add_registration(const WindowMemory& mine) {
   return failed;
 }
 
-// Peers wait for this rank in an exchange that they may have begun before.
-Status Communicator::suspend() {
-  const uint64_t timeout_ns = frame_->timeout_of(call_timeout_ns_.load(std::memory_order_relaxed));
-  return streams_->suspend(std::min(timeout_ns / 2, kLongestCloseNs));
-}
-
 Status Communicator::remove_registration(uint64_t number) {
   return number < DevicePlaces::kFirstHandle ? memory_->remove(number) : streams_->remove(number);
 }

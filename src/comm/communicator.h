@@ -82,9 +82,6 @@ class Communicator final {
   Result<uint64_t> add_registration(const WindowMemory& mine);
   /// From any thread (MemoryTable::remove).
   Status remove_registration(uint64_t number);
-  /// Collective (DeviceStreams::suspend, resume).
-  Status suspend();
-  Status resume() { return streams_->resume(); }
   /// Collective (MemoryTable::open).
   Result<Window*> open_window(const WindowMemory& mine, bool keep_closed);
   /// From any thread (MemoryTable::close), within the time that a call may take.

@@ -342,8 +342,11 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
 
 exec::StreamedCall DeviceCalls::streamed_call(const Request& request,
                                               const WholeCall& ready) const {
-  const EngineWish engine = plans_->options_of(request.extras).engine;
+  const CallOptions& options = plans_->options_of(request.extras);
+  const EngineWish engine = options.engine;
   exec::StreamedCall streamed;
+  streamed.least_ctas = options.least_ctas;
+  streamed.most_ctas = options.most_ctas;
   streamed.plan = ready.plan;
   streamed.call.send = request.send;
   streamed.call.recv = request.recv;

@@ -23,7 +23,8 @@ struct CallOptions {
   std::string wire;                       // codecs::wire_text(): which levels encode; empty: none
   EngineWish engine = EngineWish::kAuto;  // of calls on streams of devices: nothing else will do
   int priority = 0;
-  uint64_t timeout_ns = 0;  // 0: the communicator's; kNoDeadline: none
+  uint32_t least_ctas = 0, most_ctas = 0;  // of a kernel; 0: the communicator's
+  uint64_t timeout_ns = 0;                 // 0: the communicator's; kNoDeadline: none
 };
 
 /// Few calls carry these besides their arguments.

@@ -111,9 +111,10 @@ struct StreamedCall {
   PeerBuffers inputs{}, outputs{};
   /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
   uint64_t first_copied = 0;
-  bool engines_alone = false;             // as DeviceRankOptions's, of this call
-  CallEngine engine = CallEngine::kWalk;  // that the rank has, and that the plan fits
-  BounceBuffer bounce{};                  // of a plan with messages between hosts
+  bool engines_alone = false;              // as DeviceRankOptions's, of this call
+  uint32_t least_ctas = 0, most_ctas = 0;  // of its kernels; 0: as DeviceRankOptions says
+  CallEngine engine = CallEngine::kWalk;   // that the rank has, and that the plan fits
+  BounceBuffer bounce{};                   // of a plan with messages between hosts
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };

@@ -80,8 +80,10 @@ class Folds {
     given.target_count = 1;
     given.targets[0] = memory_.address();
     for (uint32_t i = 0; i < sources; ++i) given.sources[i] = source(i);
-    return median_us(
-        [&] { return kernels.launch(type, types::ReduceOp::kSum, given, false, stream_.get()); });
+    return median_us([&] {
+      return kernels.launch(type, types::ReduceOp::kSum, given,
+                            kernels.blocks_of(type, given.count, false, {0, 0}), stream_.get());
+    });
   }
 
   /// The sum of so many ones.

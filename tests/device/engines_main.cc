@@ -10,14 +10,17 @@
 //   --pinned R   rank R reads NCCL_P2P_DISABLE=1
 //   --least N    its configuration's thread blocks, at least
 //   --most N     and at most
+//   --call-least N, --call-most N   the same by the options of every call
 //
-// Rank 0 prints a line for each call: its outcome, and the line of tuttiExplain about device
-// memory. Exit status: 0 what succeeded was right, 1 it was not, 2 the command line is wrong.
+// Rank 0 prints a line for each call: its outcome, how many thread blocks its kernels had on
+// the software device, and the line of tuttiExplain about device memory. Exit status: 0 what
+// succeeded was right, 1 it was not, 2 the command line is wrong.
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "tests/device/seat.h"
+#include "tests/software_device/client.h"
 #include "tests/support/options.h"
 
 namespace tutti::device_programs {
@@ -37,13 +40,18 @@ struct Wish {
   int pinned = -1;
   int least = 0;
   int most = 0;
+  int call_least = 0;
+  int call_most = 0;
 };
 
 struct Rank {
-  Rank(Member& of, Seat& at, int engine)
+  Rank(Member& of, Seat& at, const softdev::Client& driver, const Wish& wish)
       : member(of),
         seat(at),
-        ask(engine),
+        client(driver),
+        ask(of.rank() == 0 && wish.differ >= 0 ? wish.differ : wish.ask),
+        least(wish.call_least),
+        most(wish.call_most),
         send(at.allocate(kWords * 8)),
         recv(at.allocate(kWords * kRanks * 8)) {}
 
@@ -51,12 +59,17 @@ struct Rank {
     seat.fill(send, Words(kWords, word_of(member.rank(), 0, 1)));
     seat.fill(recv, Words(kWords * kRanks, 0));
     tuttiResult_t outcome = tuttiSuccess;
+    const SoftdevStatistics before = client.statistics();
     for (int time = 0; time < 2; ++time) outcome = call(collective);
+    const SoftdevStatistics after = client.statistics();
+    const uint64_t kernels = after.kernels - before.kernels;
+    const uint64_t blocks = after.thread_blocks - before.thread_blocks;
     if (!seat.synchronize()) return member.fail("its stream failed");
     if (outcome == tuttiSuccess) check(collective);
     const std::string error = outcome == tuttiSuccess ? "" : tuttiGetLastError(seat.comm());
     if (member.rank() != 0) return;
     std::printf("%s: %s %s\n", name, tuttiGetErrorString(outcome), error.c_str());
+    if (kernels > 0) std::printf("%s: %g blocks a kernel\n", name, 1.0 * blocks / kernels);
     explain(name);
   }
 
@@ -70,6 +83,8 @@ struct Rank {
     call.op = tuttiSum;
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.engine = ask;
+    options.least_ctas = least;
+    options.most_ctas = most;
     return tuttiSubmit(&call, seat.comm(), seat.stream(), &options, nullptr);
   }
 
@@ -135,7 +150,8 @@ struct Rank {
 
   Member& member;
   Seat& seat;
-  const int ask;
+  const softdev::Client& client;
+  const int ask, least, most;
   const drivers::cuda::DeviceMemory send, recv;
 };
 
@@ -147,8 +163,9 @@ void run_rank(Member& member, const Wish& wish) {
   config.most_ctas = wish.most;
   const std::unique_ptr<Seat> seat = Seat::open(member, &config);
   if (seat == nullptr) return;
-  const bool differs = member.rank() == 0 && wish.differ >= 0;
-  Rank rank(member, *seat, differs ? wish.differ : wish.ask);
+  const Result<softdev::Client> client = softdev::Client::open();
+  if (!client.ok()) return member.fail(std::string(client.status().message()));
+  Rank rank(member, *seat, client.value(), wish);
   if (wish.differ >= 0) return rank.differ(wish.kind);
   rank.run(tuttiCollAllGather, "all_gather");
   rank.run(tuttiCollAllReduce, "all_reduce");
@@ -170,7 +187,9 @@ int main(int argc, char** argv) {
                      {"--kind", into(wish.kind)},
                      {"--pinned", into(wish.pinned)},
                      {"--least", into(wish.least)},
-                     {"--most", into(wish.most)}})) {
+                     {"--most", into(wish.most)},
+                     {"--call-least", into(wish.call_least)},
+                     {"--call-most", into(wish.call_most)}})) {
     return 2;
   }
   const TeamResult result = run_team(

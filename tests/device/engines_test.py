@@ -125,6 +125,18 @@ class Engines(unittest.TestCase):
             done = self.outcome(*arguments, **variables)
             self.assertRegex(done.stdout, f"all_reduce on device memory: .* of up to {blocks} thread blocks")
 
+    def test_calls_bound_the_thread_blocks_of_their_kernels(self):
+        waits = {"SOFTDEV_DEVICES": "3"}
+        for arguments, variables, blocks in (
+                ((), {}, 5), (("--call-most", "2"), {}, 2), (("--call-most", "1"), {"TUTTI_LEAST_CTAS": "4"}, 1),
+                (("--call-least", "9"), {}, 9), (("--most", "7", "--call-most", "3"), {}, 3),
+                (("--config", KERNEL), waits, 8), (("--config", KERNEL, "--most", "3"), waits, 3),
+                (("--config", KERNEL, "--call-most", "1"), waits, 1),
+                (("--config", KERNEL, "--most", "2", "--call-most", "6"), waits, 2)):
+            with self.subTest(arguments=arguments):
+                done = self.outcome(*arguments, **variables)
+                self.assertIn(f"all_reduce: {blocks} blocks a kernel", done.stdout)
+
     def test_thread_blocks_that_cannot_be_are_refused(self):
         for least, most, why in (("-1", "0", "least_ctas is -1, and may be 0 to 4096"),
                                  ("0", "4097", "most_ctas is 4097, and may be 0 to 4096"),
@@ -132,6 +144,8 @@ class Engines(unittest.TestCase):
             done = run("--least", least, "--most", most)
             self.assertEqual(done.returncode, 1)
             self.assertIn("tuttiCommInitRankConfig: config: " + why, done.stdout)
+            said = self.outcome("--call-least", least, "--call-most", most).stdout
+            self.assertIn("options: " + why, said)
 
     def test_an_engine_that_there_is_not_is_refused(self):
         for arguments in (("--config", "9"), ("--ask", "9")):

@@ -88,6 +88,7 @@ class Rank {
     }
     const std::string why = tuttiGetLastError(seat_.comm());
     if (why.find("rank 0") == std::string::npos) return member_.fail("whose is it? " + why);
+    if (!did(tuttiCommSetOptions(seat_.comm(), nullptr), "tuttiCommSetOptions")) return;
     if (member_.rank() != 0) graphs_[0]->launch(stream_.get());
     if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
     if (!suspend()) return;

@@ -224,6 +224,7 @@ Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::
   put.bounce = call.bounce;
   put.levels = levels_.get();
   put.deadline_ns = call.call.deadline_ns;
+  put.ctas = {call.least_ctas, call.most_ctas};
   machine.start(*call.plan, put);
   if (Status s = machine.copy_first(recv, send, call.first_copied); !s.ok()) return s;
   walk.start(*call.plan, cursors);

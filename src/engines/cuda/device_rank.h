@@ -103,7 +103,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   Status folds_;
   std::shared_ptr<FoldKernels> kernels_;  // null: it does not; graphs keep them
   Status fuses_;
-  std::shared_ptr<const FusedCalls> fused_;  // null: fuses_ says why
+  std::shared_ptr<FusedCalls> fused_;  // null: fuses_ says why
   std::shared_ptr<NcclEngine> vendor_;
   DeviceEngines engines_;
   std::shared_ptr<CapturedCalls> captured_;

@@ -40,6 +40,7 @@ Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
   put.bounce = call.bounce;
   put.levels = vendor_.get();
   put.deadline_ns = call.call.deadline_ns;
+  put.ctas = {call.least_ctas, call.most_ctas};
   const Result<SideStream*> side = sides_.find(stream, 0, call.plan->lanes.size());
   if (!side.ok()) return side.status();
   put.side = side.value();

@@ -8,7 +8,7 @@ namespace tutti::engines::cuda {
 
 Status CudaDeviceRank::open_fused() {
   const DeviceAddresses here = addresses();
-  Result<std::shared_ptr<const FusedCalls>> opened =
+  Result<std::shared_ptr<FusedCalls>> opened =
       FusedCalls::open(cuda_, options_,
                        {.kernels = kernels_,
                         .ring = ring_.get(),

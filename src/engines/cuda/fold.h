@@ -188,7 +188,7 @@ class FoldThread {
       TUTTI_UNROLL
       for (uint32_t height = 0; height < kHeight; ++height) {
         const bool taken = (source >> height & 1) != 0;
-        if (carries && taken) node = joined(pending[height], node);
+        if (carries && taken) node = joined<kType, kOp>(pending[height], node);
         if (carries && !taken) pending[height] = node;
         carries = carries && taken;
       }
@@ -204,15 +204,10 @@ class FoldThread {
     TUTTI_UNROLL
     for (uint32_t height = 0; height < kHeight; ++height) {
       if ((given_.source_count >> height & 1) == 0) continue;
-      folded[0] = has_any ? joined(pending[height], folded[0]) : pending[height];
+      folded[0] = has_any ? joined<kType, kOp>(pending[height], folded[0]) : pending[height];
       has_any = true;
     }
     store<1>(at, folded);
-  }
-
-  static TUTTI_BOTH Wide joined(Wide left, Wide right) {
-    const Wide wide = combined<kOp>(left, right);
-    return types::Element<kType>::kParts == 1 ? wide : E::widen(E::narrow(wide));
   }
 
   const FoldParameters& given_;

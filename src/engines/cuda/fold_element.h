@@ -220,6 +220,14 @@ TUTTI_BOTH T combined(T a, T b) {
   }
 }
 
+/// The same of a node of a tree, with the bits that it would have in memory.
+template <types::DataType kType, types::ReduceOp kOp, class Wide>
+TUTTI_BOTH Wide joined(Wide left, Wide right) {
+  using E = FoldElement<kType>;
+  const Wide wide = combined<kOp>(left, right);
+  return types::Element<kType>::kParts == 1 ? wide : E::widen(E::narrow(wide));
+}
+
 /// By what contributions are multiplied before a fold, and its result is divided behind it.
 template <types::DataType kType, types::ReduceOp kOp>
 class FoldFactors {

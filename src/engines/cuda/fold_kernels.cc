@@ -68,13 +68,12 @@ uint32_t FoldKernels::blocks_for(uint64_t count, uint64_t element_bytes, Ctas ct
 }
 
 Status FoldKernels::launch(DataType type, ReduceOp op, const FoldParameters& parameters,
-                           bool crosses, drivers::cuda::CUstream stream) const {
+                           uint32_t blocks, drivers::cuda::CUstream stream) const {
   const types::FoldKey row = fold_row(type, op);
   const CUfunction function =
       functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
   if (function == nullptr) return Status::internal_error("no kernel folds so");
-  return module_.launch(function, blocks_of(type, parameters.count, crosses), kFoldThreads, stream,
-                        &parameters);
+  return module_.launch(function, blocks, kFoldThreads, stream, &parameters);
 }
 
 }  // namespace tutti::engines::cuda

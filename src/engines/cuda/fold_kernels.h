@@ -17,6 +17,14 @@ namespace tutti::engines::cuda {
 struct Ctas {
   uint32_t least = 1;
   uint32_t most = 0;  // 0: kOwnCtas, or kCrossingCtas where sources are on other devices
+
+  /// With what a call says of its own, where it is not 0: its most wins over a least of all calls.
+  constexpr Ctas with(Ctas call) const {
+    const uint32_t upper = call.most > 0 ? call.most : most;
+    uint32_t lower = call.least > 0 ? call.least : least;
+    if (call.most > 0 && call.least == 0 && lower > upper) lower = upper;
+    return {lower, upper};
+  }
 };
 /// A kernel that reads its own device is bound by its memory at few blocks already (16: 860 GB/s of
 /// an H100, gpu.md); one that reads others waits longer for each load, and 16 blocks have too few
@@ -34,14 +42,15 @@ class FoldKernels {
 
   /// Puts a fold into the stream. `parameters` name the sources, targets and factors; type and
   /// operation are a plan's (types::can_reduce).
-  /// `crosses`: some source is not on the stream's device.
   Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
-                bool crosses, drivers::cuda::CUstream stream) const;
+                uint32_t blocks, drivers::cuda::CUstream stream) const;
   /// With all kernels of this build.
   const drivers::cuda::CudaModule& module() const { return module_; }
-  /// How many thread blocks launch() takes.
-  uint32_t blocks_of(types::DataType type, uint64_t count, bool crosses) const {
-    return blocks_for(count, types::size_of(type), {ctas_.least, most_of(ctas_, crosses)});
+  /// How many thread blocks launch() is to take, of a call that says so much. `crosses`: some
+  /// source is not on the stream's device.
+  uint32_t blocks_of(types::DataType type, uint64_t count, bool crosses, Ctas call) const {
+    const Ctas ctas = ctas_.with(call);
+    return blocks_for(count, types::size_of(type), {ctas.least, most_of(ctas, crosses)});
   }
   static uint32_t most_of(Ctas ctas, bool crosses) {
     if (ctas.most > 0) return ctas.most;

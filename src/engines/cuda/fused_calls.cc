@@ -40,17 +40,31 @@ constexpr FusedRow kRows[] = {
 
 constexpr std::string_view kHolds = "holds";
 
-/// Why kernels of these ranks cannot wait for each other, by what each has said: "holds BLOCKS
-/// MPS", or why it cannot.
-Status check_residence(const std::vector<std::string>& texts,
-                       const exec::DeviceRankOptions& options) {
+/// How many blocks a rank's kernels are to have at most.
+uint32_t wanted_blocks(const exec::DeviceRankOptions& options) {
+  if (options.most_ctas == 0) return kFusedBlocks;
+  return std::clamp(std::max(options.least_ctas, options.most_ctas), 1u, kFusedBlocks);
+}
+
+/// The blocks of all ranks' kernels, or why these cannot wait for each other, by what each has
+/// said: "holds BLOCKS MPS WANTED", or why it cannot.
+Result<uint32_t> find_blocks(const std::vector<std::string>& texts,
+                             const exec::DeviceRankOptions& options) {
   if (Status problem = first_problem(texts, options); !problem.ok()) return problem;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const std::vector<std::string_view> words = split(texts[rank], ' ');
-    constexpr size_t kWords = 3;
-    if (words.size() != kWords || words[0] != kHolds) {
+  uint32_t least = kFusedBlocks;
+  for (const std::string& text : texts) {
+    const std::vector<std::string_view> words = split(text, ' ');
+    constexpr size_t kWords = 4;
+    const uint32_t wanted = words.size() == kWords && words[0] == kHolds
+                                ? parse_integer<uint32_t>(words[3]).value_or(0)
+                                : 0;
+    if (wanted == 0) {
       return Status::remote_error("a rank says by garbage which kernels its device holds");
     }
+    least = std::min(least, wanted);
+  }
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const std::vector<std::string_view> words = split(texts[rank], ' ');
     const auto blocks = parse_integer<int64_t>(words[1]).value_or(0);
     const auto sharing = static_cast<int64_t>(
         std::count(options.devices.begin(), options.devices.end(), options.devices[rank]));
@@ -61,11 +75,11 @@ Status check_residence(const std::vector<std::string>& texts,
           "of " +
           name + ", which other ranks use without MPS");
     }
-    if (blocks >= sharing * int64_t{kFusedBlocks}) continue;
+    if (blocks >= sharing * int64_t{least}) continue;
     return Status::unsupported("the device of " + name + " holds " + std::to_string(blocks) +
                                " thread blocks at once, too few for kernels that wait");
   }
-  return {};
+  return least;
 }
 
 FusedCall call_on(const exec::Call& buffers) {
@@ -96,13 +110,14 @@ std::string FusedCalls::capacity(const Cuda& cuda, const DeviceRing& ring, const
   };
   const int blocks = ask(drivers::cuda::kDeviceMultiprocessors) * made.blocks_at_once_;
   const bool shared = ask(drivers::cuda::kDeviceSharedByMps) != 0;
-  return std::string(kHolds) + " " + std::to_string(blocks) + (shared ? " 1" : " 0");
+  return std::string(kHolds) + " " + std::to_string(blocks) + (shared ? " 1 " : " 0 ") +
+         std::to_string(made.blocks_);
 }
 
 // A reason that all ranks know beforehand takes no exchange.
-Result<std::shared_ptr<const FusedCalls>> FusedCalls::open(const Cuda& cuda,
-                                                           const exec::DeviceRankOptions& options,
-                                                           FusedParts parts) {
+Result<std::shared_ptr<FusedCalls>> FusedCalls::open(const Cuda& cuda,
+                                                     const exec::DeviceRankOptions& options,
+                                                     FusedParts parts) {
   const auto no = [](const char* why) { return Status::unsupported(why); };
   if (options.fused_bytes == 0) return no("TUTTI_MAILBOX_BYTES is 0");
   if (options.engines_alone) return no("the communicator's engine is copy_engine");
@@ -118,24 +133,26 @@ Result<std::shared_ptr<const FusedCalls>> FusedCalls::open(const Cuda& cuda,
   Status status = parts.ring->fused();
   if (status.ok() && addresses.memories.empty()) status = no("a ring lies in pinned host memory");
   std::shared_ptr<FusedCalls> made(new FusedCalls(std::move(parts.kernels), std::move(addresses)));
+  made->blocks_ = wanted_blocks(options);
   if (status.ok()) status = made->load();
   const auto texts =
       options.exchange(status.ok() ? capacity(cuda, *parts.ring, *made) : outcome_text(status));
   if (!texts.ok()) return texts.status();
-  if (Status lacks = check_residence(texts.value(), options); !lacks.ok()) return lacks;
-  return std::shared_ptr<const FusedCalls>(std::move(made));
+  const Result<uint32_t> blocks = find_blocks(texts.value(), options);
+  if (!blocks.ok()) return blocks.status();
+  made->blocks_ = blocks.value();
+  return made;
 }
 
 Status FusedCalls::put(const plan::Plan& plan, const FusedCall& call,
-                       drivers::cuda::CUstream stream) const {
-  FusedMachine machine(addresses_);
-  if (Status status = machine.make(plan, call); !status.ok()) return status;
+                       drivers::cuda::CUstream stream) {
+  if (Status status = machine_.make(plan, call); !status.ok()) return status;
   const types::FoldKey row = fold_row(plan.type, plan.operation);
   const CUfunction function =
       functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
   if (function == nullptr) return Status::internal_error("no kernel folds so");
-  return kernels_->module().launch(function, kFusedBlocks, kFusedThreads, stream,
-                                   &machine.program());
+  const uint32_t blocks = call.most_blocks > 0 ? std::min(call.most_blocks, blocks_) : blocks_;
+  return kernels_->module().launch(function, blocks, kFusedThreads, stream, &machine_.program());
 }
 
 exec::DeviceCounts FusedCalls::count(const plan::Plan& plan) const {
@@ -143,7 +160,9 @@ exec::DeviceCounts FusedCalls::count(const plan::Plan& plan) const {
   constexpr uint64_t kApart = uint64_t{1} << 40;
   FusedMachine machine(addresses_);
   (void)machine.make(plan, {.send = kApart, .recv = 2 * kApart});
-  return machine.counts();
+  exec::DeviceCounts counts = machine.counts();
+  counts.most_ctas = blocks_;
+  return counts;
 }
 
 Result<exec::FusedNeed> FusedCalls::need(const plan::Plan& plan, int rank, int ranks,

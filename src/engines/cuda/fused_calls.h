@@ -28,12 +28,12 @@ struct FusedParts {
 class FusedCalls {
  public:
   /// Collective (exec::Device::open). The context is current.
-  static Result<std::shared_ptr<const FusedCalls>> open(const drivers::cuda::Cuda& cuda,
-                                                        const exec::DeviceRankOptions& options,
-                                                        FusedParts parts);
+  static Result<std::shared_ptr<FusedCalls>> open(const drivers::cuda::Cuda& cuda,
+                                                  const exec::DeviceRankOptions& options,
+                                                  FusedParts parts);
 
   /// Puts the call into the stream, captured or not.
-  Status put(const plan::Plan& plan, const FusedCall& call, drivers::cuda::CUstream stream) const;
+  Status put(const plan::Plan& plan, const FusedCall& call, drivers::cuda::CUstream stream);
   exec::DeviceCounts count(const plan::Plan& plan) const;
   uint64_t mailbox_bytes() const { return addresses_.layout.mailbox_bytes; }
 
@@ -43,17 +43,19 @@ class FusedCalls {
 
  private:
   FusedCalls(std::shared_ptr<const FoldKernels> kernels, FusedAddresses addresses)
-      : kernels_(std::move(kernels)), addresses_(std::move(addresses)) {}
+      : kernels_(std::move(kernels)), addresses_(std::move(addresses)), machine_(addresses_) {}
   Status load();
   static std::string capacity(const drivers::cuda::Cuda& cuda, const DeviceRing& ring,
                               const FusedCalls& made);
 
   const std::shared_ptr<const FoldKernels> kernels_;
   const FusedAddresses addresses_;
+  FusedMachine machine_;
   // By type and operation; null: the fold is that of another row (fold_row()).
   std::array<std::array<drivers::cuda::CUfunction, types::kReduceOps>, types::kDataTypes>
       functions_{};
-  int blocks_at_once_ = 0;  // of a multiprocessor
+  int blocks_at_once_ = 0;          // of a multiprocessor
+  uint32_t blocks_ = kFusedBlocks;  // of a launch, unless the call takes fewer
 };
 
 }  // namespace tutti::engines::cuda

@@ -40,6 +40,14 @@ TEST(FusedCallsAlone, AreRightWhereNumbersBeginAnew) {
   }
 }
 
+TEST(FusedCallsAlone, AreRightWhereGridsDiffer) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    FusedWorld<> world({.ranks = 3, .blocks = 4, .grids_differ = true, .seed = seed});
+    add_fused_calls(world, 3, {1, 40});
+    EXPECT_EQ(world.run(random_order(60, world.size(), seed)), "") << "seed " << seed;
+  }
+}
+
 /// A long call, then as many that are short until its number comes again.
 template <class World>
 std::string run_until_a_number_comes_again(World& world) {
@@ -98,6 +106,21 @@ struct NumbersAreUsedAgain : SoundFusedRules {
 struct NothingIsCleared : SoundFusedRules {
   static constexpr bool clears = false;
 };
+
+struct EachBlockForItself : SoundFusedRules {
+  static constexpr bool speaks_for_others = false;
+};
+
+TEST(FusedFaults, OfBlocksThatSatOutAreFound) {
+  bool found = false;
+  for (uint64_t seed = 1; seed <= 20 && !found; ++seed) {
+    FusedWorld<EachBlockForItself> world(
+        {.ranks = 3, .blocks = 4, .grids_differ = true, .seed = seed});
+    add_fused_calls(world, 3, {1, 40});
+    found = !world.run(random_order(60, world.size(), seed)).empty();
+  }
+  EXPECT_TRUE(found);
+}
 
 TEST(FusedFaults, AreFound) {
   EXPECT_TRUE((is_found_in_random_calls<FusedWorld<SoundFusedRules, NumberFirst>>()));

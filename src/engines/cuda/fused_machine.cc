@@ -94,9 +94,14 @@ void FusedMachine::begin(const FusedCall& call) {
 }
 
 void FusedMachine::find_channels() {
-  const size_t ranks = addresses_.memories.size();
-  sends_.assign(ranks, {});
-  receives_.assign(ranks, {});
+  // A machine that is used again keeps its memory.
+  for (std::vector<FusedChannel>* const channels : {&sends_, &receives_}) {
+    channels->resize(addresses_.memories.size());
+    for (FusedChannel& one : *channels) {
+      one.blocks.clear();
+      one.tokens.clear();
+    }
+  }
   plan::each_exchange(*plan_->match, [&](const plan::Exchange& one) {
     if (one.near == nullptr) return;
     FusedChannel& channel = (one.sends ? sends_ : receives_)[one.peer];
@@ -220,13 +225,11 @@ Answer FusedMachine::move(const Position& at, const Op& op) {
   if (piece.length == 0) return Answer::kGoOn;
   constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max() / 2;
   if (piece.length > kMost) return refuse("its blocks are too long");
-  if (op.fold == schedule::Fold::kTree && op.source_count > 2) {
-    return refuse("deterministic calls of more than two ranks fold in a tree");
-  }
   if (op.source_count > kMostFusedRanks) return refuse("a fold has too many values");
   const uint64_t bytes = piece.length * plan_->element_bytes;
   FusedStep step{.count = static_cast<uint32_t>(piece.length),
                  .first = static_cast<uint16_t>(operands_)};
+  step.in_tree = op.fold == schedule::Fold::kTree && op.source_count > 2 ? 1 : 0;
   const plan::Operand* operand = plan_->operands.data() + op.operands;
   for (uint32_t i = 0; i < op.target_count; ++i) {
     if (!add_target(operand[i], bytes, step)) return Answer::kFailed;

@@ -44,6 +44,7 @@ struct FusedCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   uint64_t timeout_ns = 0;
   uint64_t place = 0;
+  uint32_t most_blocks = 0;  // of the launch; 0: as all calls
 };
 
 class FusedMachine {
@@ -52,7 +53,8 @@ class FusedMachine {
 
   explicit FusedMachine(FusedAddresses addresses) : addresses_(std::move(addresses)) {}
 
-  /// Makes the program of a plan, which has its match. `call` is as long as this call.
+  /// Makes the program of a plan, which has its match. `call` is as long as this call. From the
+  /// second time on it allocates nothing for plans like those before.
   Status make(const plan::Plan& plan, const FusedCall& call);
   /// Of the last one that was made.
   const FusedProgram& program() const { return program_; }

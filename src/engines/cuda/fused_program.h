@@ -32,7 +32,8 @@ namespace tutti::engines::cuda {
 inline constexpr uint32_t kMostFusedRanks = 16;
 inline constexpr uint32_t kMostFusedSteps = 64;
 inline constexpr uint32_t kMostFusedOperands = 128;
-/// All grids have as many, on all ranks, and all blocks are on the device at once.
+/// No grid has more, and all blocks of one are on the device at once. Grids may have fewer, and
+/// those of ranks and calls may differ: who stores a line is the same to whoever awaits it.
 inline constexpr uint32_t kFusedBlocks = 8;
 inline constexpr uint32_t kFusedThreads = 512;
 
@@ -79,14 +80,15 @@ struct FusedLayout {
 inline constexpr uint64_t kFusedStop = 0, kFusedWaiting = 128, kFusedExpired = 192;
 inline constexpr uint64_t kFusedFinished = 256;
 
-/// targets <- fold(sources), in the order of the sources. Without elements it is a token: a line
+/// targets <- fold(sources), in the order of the sources, one by one or in a balanced tree
+/// (types::FoldOrder). Without elements it is a token: a line
 /// that says no more than that the sender has come so far.
 struct FusedStep {
   uint32_t count = 0;  // elements
   uint16_t first = 0;  // operand: the targets, then the sources
   uint8_t targets = 0, sources = 0;
   uint16_t scaled = 0;  // bit i: source i is multiplied first
-  uint16_t divides = 0;
+  uint8_t divides = 0, in_tree = 0;
 };
 
 /// A launch's parameter, passed by value. Addresses are those of the device.

@@ -19,6 +19,7 @@
 // The bits of results are those of fold.h. Errors: none.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "src/engines/cuda/fused_program.h"
@@ -34,9 +35,10 @@ struct FusedLine {
 struct SoundFusedRules {
   static constexpr bool credit =
       true;  // a mailbox is written when its reader is past what lay there
-  static constexpr bool rises = true;          // every call has a number of its own
-  static constexpr bool clears = true;         // mailboxes, before numbers come again
-  static constexpr bool looks_at_both = true;  // halves of a line
+  static constexpr bool rises = true;              // every call has a number of its own
+  static constexpr bool clears = true;             // mailboxes, before numbers come again
+  static constexpr bool looks_at_both = true;      // halves of a line
+  static constexpr bool speaks_for_others = true;  // blocks, which this grid has not
 };
 
 /// Where a thread is in the grid.
@@ -53,6 +55,7 @@ class FusedThread {
   static constexpr uint32_t kAtOnce = 8;       // sources that are polled together
   static constexpr uint32_t kPollsALook = 64;  // at the host's words and the time
   static constexpr uint32_t kNobody = ~0u;
+  static constexpr uint32_t kTreeHeight = std::bit_width(kMostFusedRanks);
 
  public:
   TUTTI_BOTH FusedThread(const FusedProgram& program, GridPlace at, Memory& memory)
@@ -63,24 +66,29 @@ class FusedThread {
 
   /// All of the call that is this thread's.
   TUTTI_BOTH void run() {
-    const auto last = static_cast<uint32_t>(memory_.load_word(sequence()));
+    const auto last = static_cast<uint32_t>(memory_.load_word(sequence(at_.block)));
     number_ = Rules::rises ? number_after(last) : 2 + last % 2;
     if (at_.block == 0) give_credit(last);
     if (await_credits()) run_steps();
   }
 
-  /// Of one thread of each block, when all threads of the block have run.
+  /// Of one thread of each block, when all threads of the block have run. Where the grid has fewer
+  /// blocks than others may have, its blocks speak for those that are not there.
   TUTTI_BOTH void finish() {
-    memory_.store_word(sequence(), number_);
     memory_.store_word(waiting(), 0);
-    if (program_.place == 0) return;
-    memory_.store_word(program_.words + kFusedFinished + at_.block * sizeof(uint64_t),
-                       program_.place);
+    TUTTI_ONCE
+    for (uint32_t block = at_.block; block < kFusedBlocks; block += at_.blocks) {
+      if (block != at_.block && !Rules::speaks_for_others) return;
+      memory_.store_word(sequence(block), number_);
+      if (program_.place == 0) continue;
+      memory_.store_word(program_.words + kFusedFinished + block * sizeof(uint64_t),
+                         program_.place);
+    }
   }
 
  private:
-  TUTTI_BOTH uint64_t sequence() const {
-    return program_.memory + FusedLayout::kSequences + at_.block * sizeof(uint64_t);
+  TUTTI_BOTH uint64_t sequence(uint32_t block) const {
+    return program_.memory + FusedLayout::kSequences + block * sizeof(uint64_t);
   }
   // A word of the block, since other blocks may wait for longer than this one.
   TUTTI_BOTH uint64_t waiting() const {
@@ -159,16 +167,20 @@ class FusedThread {
       uint64_t values[1] = {};
       if (!load<1>(step.first + step.targets, 1, line, elements, values)) return false;
       value = values[0];
-    } else if (step.sources > 0 && !fold(step, line, elements, value)) {
-      return false;
+    } else if (step.sources > 0) {
+      Wide folded[kLanes] = {};
+      const bool done = step.in_tree != 0 ? fold_tree(step, line, elements, folded)
+                                          : fold_list(step, line, elements, folded);
+      if (!done) return false;
+      value = narrowed(step, folded);
     }
     TUTTI_ONCE
     for (uint32_t i = 0; i < step.targets; ++i) store(step.first + i, line, elements, value);
     return true;
   }
 
-  TUTTI_BOTH bool fold(const FusedStep& step, uint64_t line, uint32_t elements, uint64_t& value) {
-    Wide folded[kLanes] = {};
+  TUTTI_BOTH bool fold_list(const FusedStep& step, uint64_t line, uint32_t elements,
+                            Wide (&folded)[kLanes]) {
     TUTTI_ONCE
     for (uint32_t source = 0; source < step.sources; source += kAtOnce) {
       const uint32_t left = step.sources - source;
@@ -182,21 +194,70 @@ class FusedThread {
         if (u < pieces) add(source + u, (step.scaled >> (source + u) & 1) != 0, values[u], folded);
       }
     }
-    value = 0;
+    return true;
+  }
+
+  // As FoldThread's: a binary counter of complete subtrees. The sources are looked at one by one,
+  // which makes for a small kernel; most have come when the first has.
+  TUTTI_BOTH bool fold_tree(const FusedStep& step, uint64_t line, uint32_t elements,
+                            Wide (&folded)[kLanes]) {
+    Wide pending[kTreeHeight][kLanes] = {};
+    TUTTI_ONCE
+    for (uint32_t source = 0; source < step.sources; ++source) {
+      uint64_t values[1] = {};
+      if (!load<1>(step.first + step.targets + source, 1, line, elements, values)) return false;
+      carry(source, (step.scaled >> source & 1) != 0, values[0], pending);
+    }
+    bool has_any = false;
+    TUTTI_UNROLL
+    for (uint32_t height = 0; height < kTreeHeight; ++height) {
+      if ((step.sources >> height & 1) == 0) continue;
+      TUTTI_UNROLL
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        const Wide left = pending[height][lane];
+        folded[lane] = has_any ? joined<kType, kOp>(left, folded[lane]) : left;
+      }
+      has_any = true;
+    }
+    return true;
+  }
+
+  TUTTI_BOTH void carry(uint32_t source, bool scales, uint64_t value,
+                        Wide (&pending)[kTreeHeight][kLanes]) {
+    TUTTI_UNROLL
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      Wide node = widened(scales, value, lane);
+      bool carries = true;
+      TUTTI_UNROLL
+      for (uint32_t height = 0; height < kTreeHeight; ++height) {
+        const bool taken = (source >> height & 1) != 0;
+        if (carries && taken) node = joined<kType, kOp>(pending[height][lane], node);
+        if (carries && !taken) pending[height][lane] = node;
+        carries = carries && taken;
+      }
+    }
+  }
+
+  TUTTI_BOTH uint64_t narrowed(const FusedStep& step, const Wide (&folded)[kLanes]) const {
+    uint64_t value = 0;
     TUTTI_UNROLL
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       const Wide whole = step.divides != 0 ? factors_.divided(folded[lane]) : folded[lane];
       value |= uint64_t{E::narrow(whole)} << (8 * E::kBytes * lane);
     }
-    return true;
+    return value;
+  }
+
+  TUTTI_BOTH Wide widened(bool scales, uint64_t value, uint32_t lane) const {
+    const auto raw = static_cast<typename E::Raw>(value >> (8 * E::kBytes * lane));
+    if (FoldFactors<kType, kOp>::kScales && scales) return factors_.scaled(raw);
+    return E::widen(raw);
   }
 
   TUTTI_BOTH void add(uint32_t source, bool scales, uint64_t value, Wide (&folded)[kLanes]) {
     TUTTI_UNROLL
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      const auto raw = static_cast<typename E::Raw>(value >> (8 * E::kBytes * lane));
-      Wide wide = E::widen(raw);
-      if (FoldFactors<kType, kOp>::kScales && scales) wide = factors_.scaled(raw);
+      const Wide wide = widened(scales, value, lane);
       folded[lane] = source == 0 ? wide : combined<kOp>(folded[lane], wide);
     }
   }

@@ -85,6 +85,7 @@ struct FusedCase {
 struct FusedWorldOptions {
   int ranks = 2;
   uint32_t blocks = 2, threads = 2;
+  bool grids_differ = false;  // each call of each rank has 1 to `blocks` blocks
   uint64_t mailbox_bytes = 4096;
   uint64_t seed = 1;
   uint32_t first_number = 0;     // of the call before the first one
@@ -149,7 +150,7 @@ class FusedWorld {
   /// As if so many calls had been made that the last one had this number. Between two run().
   void jump_to(uint32_t number) {
     for (Rank& rank : ranks_) {
-      for (uint32_t block = 0; block < options_.blocks; ++block) rank.memory[block] = number;
+      for (uint32_t block = 0; block < kFusedBlocks; ++block) rank.memory[block] = number;
       for (size_t peer = 0; peer < ranks_.size(); ++peer) {
         rank.memory[FusedLayout::kCredits / 8 + peer] = number;
       }
@@ -272,10 +273,13 @@ class FusedWorld {
     Graph& graph = graphs_[(*order_)[rank.next]];
     fill(graph, number, rank.next);
     const FusedProgram& program = graph.programs[number];
-    for (uint32_t block = 0; block < options_.blocks; ++block) {
+    const uint32_t most = options_.blocks;
+    const uint32_t blocks =
+        options_.grids_differ ? 1 + static_cast<uint32_t>(dice_.below(most)) : most;
+    for (uint32_t block = 0; block < blocks; ++block) {
       left_[number][block] = options_.threads;
       for (uint32_t thread = 0; thread < options_.threads; ++thread) {
-        const GridPlace at{block, options_.blocks, thread, options_.threads};
+        const GridPlace at{block, blocks, thread, options_.threads};
         rank.runners.push_back({fibers_.add([this, &program, at, number] {
           Lines lines(*this);
           Thread one(program, at, lines);

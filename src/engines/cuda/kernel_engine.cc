@@ -15,7 +15,8 @@ uint64_t time_left(uint64_t deadline_ns) {
 FusedCall buffers_of(const exec::StreamedCall& call) {
   return {.send = reinterpret_cast<uint64_t>(call.call.send),
           .recv = reinterpret_cast<uint64_t>(call.call.recv),
-          .factor = call.factor ? &*call.factor : nullptr};
+          .factor = call.factor ? &*call.factor : nullptr,
+          .most_blocks = call.most_ctas};
 }
 
 CUstream stream_of(const exec::StreamedCall& call) {

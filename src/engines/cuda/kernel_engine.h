@@ -19,7 +19,7 @@ namespace tutti::engines::cuda {
 class KernelEngine final : public streams::DeviceEngine {
  public:
   struct KernelParts {
-    std::shared_ptr<const FusedCalls> kernels;
+    std::shared_ptr<FusedCalls> kernels;
     streams::FusedWords* words = nullptr;
     int rank = 0;
     size_t ranks = 0;

@@ -120,6 +120,7 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   is_marked_.fill(false);
   engines_alone_ = call.engines_alone;
   captured_ = call.captured;
+  ctas_ = call.ctas;
   bounce_ = call.bounce;
   levels_ = call.levels;
   has_leveled_ = false;
@@ -397,12 +398,11 @@ bool StreamMachine::put_words() {
 bool StreamMachine::put_fold(const FoldParameters& fold, bool crosses) {
   if (!put_lists()) return false;
   ++counts_.kernels;
-  if (kernels_ != nullptr) {
-    const uint32_t blocks = kernels_->blocks_of(plan_->type, fold.count, crosses);
-    counts_.most_ctas = std::max(counts_.most_ctas, blocks);
-  }
+  if (kernels_ == nullptr) return status_.ok();
+  const uint32_t blocks = kernels_->blocks_of(plan_->type, fold.count, crosses, ctas_);
+  counts_.most_ctas = std::max(counts_.most_ctas, blocks);
   if (cuda_ != nullptr) {
-    keep(kernels_->launch(plan_->type, plan_->operation, fold, crosses, stream_));
+    keep(kernels_->launch(plan_->type, plan_->operation, fold, blocks, stream_));
   }
   return status_.ok();
 }

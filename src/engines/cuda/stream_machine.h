@@ -73,6 +73,7 @@ struct StreamCall {
   SideStream* side = nullptr;      // null: `stream` has all lanes, and takes lists of copies
   bool engines_alone = false;      // exec::StreamedCall's
   bool captured = false;           // `stream` is
+  Ctas ctas{0, 0};                 // that the call asks for; 0: as all calls
   exec::BounceBuffer bounce{};     // of a plan with messages between hosts
   LevelLibrary* levels = nullptr;  // of a plan with level calls
   uint64_t deadline_ns = kNoDeadline;
@@ -210,6 +211,7 @@ class StreamMachine {
   std::vector<AddressRange> targets_, sources_;  // of copies_
   uint64_t longest_ = 0;                         // of copies_, in bytes
   bool engines_alone_ = false, captured_ = false;
+  Ctas ctas_{0, 0};
   drivers::cuda::MemoryOps words_;
   std::vector<uint64_t> awaited_;
   exec::DeviceCounts counts_;
