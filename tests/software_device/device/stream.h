@@ -123,7 +123,7 @@ struct Context {
   const int device;
   std::atomic<int> shares{0};
   std::atomic<int> waiting_kernels{0};  // that run now
-  std::mutex mutex;  // of all below and of the streams
+  std::mutex mutex;                     // of all below and of the streams
   std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;
   std::vector<std::shared_ptr<Channel>> channels;
   uint64_t streams_made = 0;
