@@ -177,11 +177,12 @@ Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross_shares(
 
 // The host's part begins when the stream has come to the call, and has the deadline; what streams
 // do behind it, as a last call within the host, must end, too, but never before that one has had
-// its say.
+// its say: ranks of other hosts ask each other first who is at fault.
 uint64_t CollectiveOperation::longest_in_streams() {
+  constexpr uint64_t kToAskNs = 5 * kNanosecondsPerSecond;
   const uint64_t now_ns = monotonic_ns();
   const uint64_t deadline_ns = communicator().collectives().deadline_from_now(&extras_);
-  const uint64_t left_ns = deadline_ns - std::min(deadline_ns, now_ns);
+  const uint64_t left_ns = deadline_ns - std::min(deadline_ns, now_ns) + kToAskNs;
   return deadline_ns > kNoDeadline - left_ns ? kNoDeadline : deadline_ns + left_ns;
 }
 

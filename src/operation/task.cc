@@ -25,10 +25,11 @@ void Task::announce() {
 // only the communicator can tell.
 void Task::finish(const Status& status) {
   release();
+  attempt([&] { communicator().frame().conclude(status); });
+  // The call itself knows which rank it failed because of; streams must not wait for it either way.
   if (!status.ok() && !fences.empty() && communicator().failure().ok()) {
     attempt([&] { communicator().failures().abort(status); });
   }
-  attempt([&] { communicator().frame().conclude(status); });
   tell(status);
   communicator().pending.fetch_sub(1, std::memory_order_release);
   for (const TaskStream& other : more_streams) other.completion->finish(status);

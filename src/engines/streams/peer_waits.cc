@@ -1,6 +1,9 @@
 #include "src/engines/streams/peer_waits.h"
 
+#include <algorithm>
 #include <vector>
+
+#include "src/base/clock.h"
 
 namespace tutti::engines::streams {
 
@@ -30,11 +33,15 @@ int follow_waits(int from, std::span<const PeerWait> waits) {
     if (seen[static_cast<size_t>(*next)]) break;
     at = *next;
   }
+  // A watchdog with calls looks each millisecond, but machines are busy.
+  constexpr uint64_t kStoppedNs = kNanosecondsPerSecond / 5;
   int longest = at;
+  uint64_t last_ns = of(at).looked_ns;
   for (int rank = *of(at).peer; rank != at; rank = *of(rank).peer) {
+    last_ns = std::max(last_ns, of(rank).looked_ns);
     if (of(rank).looked_ns < of(longest).looked_ns) longest = rank;
   }
-  return longest;
+  return last_ns - of(longest).looked_ns > kStoppedNs ? longest : from;
 }
 
 }  // namespace tutti::engines::streams

@@ -26,8 +26,8 @@ struct PeerWait {
 
 /// The rank at the end of the chain of waits that begins with `from`, which is in `waits` like all
 /// ranks. A wait for a rank that is past the call is an old word and ends the chain. Of ranks that
-/// wait for each other, the answer is the one whose watchdog has not looked for longest: a process
-/// that was stopped tells for ever what it waited for.
+/// wait for each other, the answer is one whose watchdog has stopped looking, since a process that
+/// was stopped tells for ever what it waited for; if all look, it is `from`.
 int follow_waits(int from, std::span<const PeerWait> waits);
 
 }  // namespace tutti::engines::streams

@@ -25,9 +25,15 @@ TEST(PeerWaits, NumbersWrap) {
 }
 
 TEST(PeerWaits, InACircleTheOneThatHasStoppedLooking) {
-  const std::vector<PeerWait> waits = {{5, 1, 80}, {5, 2, 30}, {5, 1, 90}, {6, 0, 10}};
+  constexpr uint64_t kS = 1'000'000'000;
+  const std::vector<PeerWait> waits = {{5, 1, 8 * kS}, {5, 2, 3 * kS}, {5, 1, 9 * kS}, {6, 0, kS}};
   EXPECT_EQ(follow_waits(0, waits), 1);
   EXPECT_EQ(follow_waits(3, waits), 1);  // it is not in the circle, however long it has not looked
+}
+
+TEST(PeerWaits, InACircleOfWhichAllLookNobodyIsBlamedForBeingTheFirst) {
+  const std::vector<PeerWait> waits = {{5, 1, 80}, {5, 2, 30}, {5, 1, 90}, {6, 0, 10}};
+  for (int from = 0; from < 4; ++from) EXPECT_EQ(follow_waits(from, waits), from);
 }
 
 TEST(PeerWaits, WordsSayWhatWasToldAndNothingOfUnknownRanks) {
