@@ -8,8 +8,9 @@
 namespace tutti::transport::stream {
 namespace {
 
-// The peer has at most so many writes under way.
-constexpr size_t kMostNumbers = 4 * PlacedWrites::kMost;
+// A peer has few writes under way and few frames that tell of others, but those that its link has
+// taken wait for this end as well, and a card may tell of many writes before a frame is looked at.
+constexpr size_t kMostNumbers = 64 * PlacedWrites::kMost;
 
 }  // namespace
 

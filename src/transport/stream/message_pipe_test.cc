@@ -279,7 +279,7 @@ TEST(StreamMessages, APlacedFrameThatComesBeforeItsBytesShows) {
 
 // The receiving end counts segments before a frame tells of them, and keeps few such numbers.
 TEST(StreamMessages, WritesOfChannelsThatEndAreForgottenByThePeer) {
-  constexpr uint32_t kMoreThanAPeerKeeps = 400;
+  constexpr uint32_t kMoreThanAPeerKeeps = 4200;
   Pair pair(1, true);
   const auto source = pattern(40'000, 1);
   for (uint32_t epoch = 0; epoch < kMoreThanAPeerKeeps; ++epoch) {
