@@ -265,7 +265,7 @@ Status EnginePlans::finish(Prepared& prepared, const select::Candidate& chosen,
   plan::Plan& plan = prepared.plan;
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
-  if (engine_.level_calls) plan.algorithm += "+nccl";
+  if (engine_.level_calls) plan.algorithm += "+level";
   if (Status status = plan::check_fit(plan, engine_.tuning); !status.ok()) return status;
   for (plan::LanePlan& lane : plan.lanes) lane.engine = engine_.engine;
   if (options_.tamper) options_.tamper(plan);
