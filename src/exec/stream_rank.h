@@ -45,15 +45,16 @@ struct StreamPlace {
 
 /// The order of a communicator's calls in streams, captured ones and others, whatever streams and
 /// devices they are on, from device to device or through the host: calls run in the order in which
-/// they, or the graphs that hold them, were put into streams. No handle of a stream says anything:
-/// one stream may get the handle of another one that is gone, and several may have one in common.
+/// they, or the graphs that hold them, were put into streams. The handle of a stream does not say
+/// which one it is: a stream may get that of another one that is gone, and several may share one.
 /// Threads: one at a time. A captured call's graph keeps it (Device::keep).
 class CallOrder {
  public:
   virtual ~CallOrder() = default;
   /// All that is put into the streams from now on is behind all calls so far.
   virtual Status begin(std::span<const StreamPlace> streams) = 0;
-  /// A call ends with what the streams hold. A call that comes behind it is behind all of them.
+  /// A call ends with what the streams, those of its begin(), hold. A call that comes behind it is
+  /// behind all of them.
   virtual Status end(std::span<const StreamPlace> streams) = 0;
   /// Whether the streams are past all calls so far, those of graphs that were launched included.
   virtual Result<bool> is_over() const = 0;

@@ -2,12 +2,17 @@
 
 namespace tutti::drivers::cuda {
 
-ContextScope::ContextScope(const Cuda& cuda, CUcontext context)
-    : cuda_(cuda), status_(cuda.check(cuda.call.cuCtxPushCurrent(context), "cuCtxPushCurrent")) {}
+ContextScope::ContextScope(const Cuda& cuda, CUcontext context) : cuda_(cuda) {
+  CUcontext current = nullptr;
+  const bool asked = cuda.call.cuCtxGetCurrent(&current) == kSuccess;
+  if (asked && context != nullptr && current == context) return;
+  status_ = cuda.check(cuda.call.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+  pushed_ = status_.ok();
+}
 
 ContextScope::~ContextScope() {
   CUcontext popped = nullptr;
-  if (status_.ok()) cuda_.call.cuCtxPopCurrent(&popped);
+  if (pushed_) cuda_.call.cuCtxPopCurrent(&popped);
 }
 
 Result<PrimaryContext> PrimaryContext::retain(const Cuda& cuda, CUdevice device) {

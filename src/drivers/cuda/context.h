@@ -10,8 +10,9 @@
 
 namespace tutti::drivers::cuda {
 
-/// Makes a context current for the calling thread, and the one before it again afterwards. Cheap
-/// enough for each call. Look at status() first: where it failed nothing was changed.
+/// Makes a context current for the calling thread, and the one before it again afterwards. Where it
+/// is current already, the driver is only asked. Cheap enough for each call. Look at status()
+/// first: where it failed nothing was changed.
 class ContextScope {
  public:
   ContextScope(const Cuda& cuda, CUcontext context);
@@ -24,6 +25,7 @@ class ContextScope {
  private:
   const Cuda& cuda_;
   Status status_;
+  bool pushed_ = false;
 };
 
 /// Lets the calling thread allocate and ask although streams of others, or its own, are captured:

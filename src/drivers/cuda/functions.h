@@ -33,6 +33,7 @@
   X(cuStreamDestroy, 4000, (CUstream))                                                           \
   X(cuStreamQuery, 2000, (CUstream))                                                             \
   X(cuStreamSynchronize, 2000, (CUstream))                                                       \
+  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                       \
   X(cuStreamGetCtx, 9020, (CUstream, CUcontext*))                                                \
   X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus*))                              \
   X(cuStreamGetCaptureInfo, 11030,                                                               \

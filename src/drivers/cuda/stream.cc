@@ -36,6 +36,12 @@ Result<int> priority_of(const Cuda& cuda, CUstream stream) {
   return priority;
 }
 
+uint64_t identity_of(const Cuda& cuda, CUstream stream) {
+  if (is_legacy_stream(stream) || reinterpret_cast<uintptr_t>(stream) == kStreamPerThread) return 0;
+  unsigned long long id = 0;
+  return cuda.call.cuStreamGetId(stream, &id) == kSuccess ? id : 0;
+}
+
 Result<CudaStream> CudaStream::create(const Cuda& cuda, int priority) {
   const UncapturedScope uncaptured(cuda);
   CUstream stream = nullptr;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,30 @@ class CudaStreams : public OnSoftwareDevice {
   CUdeviceptr source_ = 0;
   CUdeviceptr target_ = 0;
 };
+
+// Handles come again, identities do not: the order of calls relies on it.
+TEST_F(CudaStreams, HaveAnIdentityThatNoLaterOneHas) {
+  std::vector<uint64_t> seen;
+  bool handle_came_again = false;
+  CUstream last = nullptr;
+  for (int i = 0; i < 50; ++i) {
+    const CudaStream own = stream();
+    handle_came_again |= own.get() == last;
+    last = own.get();
+    const uint64_t identity = identity_of(driver(), own.get());
+    EXPECT_NE(identity, 0u);
+    EXPECT_EQ(identity_of(driver(), own.get()), identity);
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), identity), 0);
+    seen.push_back(identity);
+  }
+  EXPECT_TRUE(handle_came_again) << "the test has not seen what it is about";
+}
+
+TEST_F(CudaStreams, OfEachContextOrThreadHaveNoIdentity) {
+  EXPECT_EQ(identity_of(driver(), nullptr), 0u);
+  EXPECT_EQ(identity_of(driver(), reinterpret_cast<CUstream>(kStreamLegacy)), 0u);
+  EXPECT_EQ(identity_of(driver(), reinterpret_cast<CUstream>(kStreamPerThread)), 0u);
+}
 
 TEST_F(CudaStreams, AListOfCopiesIsOneCall) {
   const CudaStream own = stream();

@@ -97,6 +97,9 @@ Status CudaCallOrder::begin_in(const exec::StreamPlace& where) {
 }
 
 Status CudaCallOrder::begin(std::span<const exec::StreamPlace> streams) {
+  has_captured_ = has_captured_ || streams[0].capture != 0;
+  begun_in_ = has_captured_ ? 0 : drivers::cuda::identity_of(cuda_, stream_of(streams[0]));
+  if (streams.size() == 1 && begun_in_ != 0 && begun_in_ == ended_in_) return {};
   for (const exec::StreamPlace& where : streams) {
     if (Status status = begin_in(where); !status.ok()) return status;
   }
@@ -136,7 +139,12 @@ Status CudaCallOrder::end(std::span<const exec::StreamPlace> streams) {
   const Result<const EventInContext*> own = event_of(where);
   if (!own.ok()) return own.status();
   const CudaEvent& last = *own.value()->event;
-  if (where.capture == 0) return last.record(stream_of(where));
+  if (where.capture == 0) {
+    ended_in_ = 0;
+    if (Status s = last.record(stream_of(where)); !s.ok()) return s;
+    ended_in_ = begun_in_;
+    return {};
+  }
   const Result<std::shared_ptr<Captured>> captured = captured_of(where);
   if (!captured.ok()) return captured.status();
   captured.value()->has_calls = true;

@@ -60,6 +60,11 @@ class CudaCallOrder final : public exec::CallOrder,
   Status join(std::span<const exec::StreamPlace> streams) const;
 
   const drivers::cuda::Cuda& cuda_;
+  // By drivers::cuda::identity_of(): the first stream of the call under way, and that of the last
+  // one, behind which a call in the same stream needs to wait for no event. 0: it is not known, or
+  // there are graphs, whose runs record the events in whatever streams they are launched.
+  uint64_t begun_in_ = 0, ended_in_ = 0;
+  bool has_captured_ = false;
   std::list<EventInContext> events_;  // of each context: behind its last call
   std::vector<std::weak_ptr<Captured>> captures_;
 };

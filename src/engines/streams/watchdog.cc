@@ -1,30 +1,42 @@
 #include "src/engines/streams/watchdog.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
 
+#include "src/base/fork.h"
 #include "src/base/thread.h"
 
 namespace tutti::engines::streams {
 
+namespace {
+
+/// None is made yet, or not since the process was forked: a child leaves its parent's alone.
+std::atomic<Watchdog*>& of_process() {
+  // tidy: allow mutable (one for all communicators)
+  static std::atomic<Watchdog*> known{nullptr};
+  return known;
+}
+
+void before_fork() {}
+void after_fork_in_parent() {}
+void after_fork_in_child() { of_process().store(nullptr, std::memory_order_release); }
+
+/// When the library is loaded: a child may be forked at any time.
+[[gnu::constructor]] void watch_forks() {
+  at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+}  // namespace
+
 Watchdog& Watchdog::get() {
-  struct Owned {
-    pid_t process;
-    Watchdog* watchdog;
-  };
-  // tidy: allow mutable (one for all communicators; a forked child leaves its parent's alone)
-  static std::atomic<const Owned*> known{nullptr};
-  const Owned* owned = known.load(std::memory_order_acquire);
-  if (owned != nullptr && owned->process == getpid()) return *owned->watchdog;
-  const auto* made = new Owned{getpid(), new Watchdog};  // for the process's life
-  if (known.compare_exchange_strong(owned, made, std::memory_order_acq_rel)) return *made->watchdog;
-  delete made->watchdog;
+  Watchdog* known = of_process().load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  auto* const made = new Watchdog;  // for the process's life
+  if (of_process().compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
   delete made;
-  return *known.load(std::memory_order_acquire)->watchdog;
+  return *known;
 }
 
 Status Watchdog::watch(Watched& one) {

@@ -67,6 +67,13 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
   });
 }
 
+CUresult cuStreamGetId(CUstream handle, unsigned long long* out) {
+  return on_stream(handle, [&](Stream& stream) {
+    *out = stream.id;
+    return kSuccess;
+  });
+}
+
 CUresult cuStreamGetPriority(CUstream handle, int* out) {
   return on_stream(handle, [&](Stream& stream) {
     *out = stream.priority;

@@ -139,10 +139,12 @@ Context::Context(int device_number) : device(device_number) {
 }
 
 Stream* Context::make_stream(unsigned flags, int priority) {
+  static std::atomic<uint64_t> last_id{0};
   auto stream = std::make_unique<Stream>();
   stream->context = this;
   stream->flags = flags;
   stream->priority = priority;
+  stream->id = ++last_id;
   const auto most = static_cast<size_t>(settings().channels);
   if (most == 0) {
     stream->channel = Channel::start();

@@ -106,6 +106,7 @@ struct Stream {
   Context* context = nullptr;
   unsigned flags = 0;
   int priority = 0;
+  uint64_t id = 0;  // of no other stream, as long as the process lives
   std::shared_ptr<Channel> channel;
   uint64_t submitted = 0;
   std::shared_ptr<Progress> progress = std::make_shared<Progress>();
