@@ -45,7 +45,7 @@ struct DeviceCosts {
   // Of the host, us: Tutti's own part of a call; a copy by a call of the driver of its own; a list
   // of copies, and each copy of one; a group of waits and writes; a launch of a kernel; an event
   // and a wait for it; a run of a graph of one call.
-  double own_call_us = 8, copy_call_us = 4.7, list_call_us = 6, listed_copy_us = 0.3;
+  double own_call_us = 6.5, copy_call_us = 4.7, list_call_us = 6, listed_copy_us = 0.3;
   double group_call_us = 1.6, kernel_call_us = 4.1, event_us = 0.4, graph_launch_us = 5;
   // Of the device, us: a wait that is satisfied; a write; a copy, or list, and a kernel but for
   // their bytes; a function of the host in a graph; until a stream goes on that waited for another.
