@@ -27,7 +27,7 @@ Result<bool> is_captured(const Cuda& cuda, CUstream stream);
 /// As the driver counts it: the lower, the more urgent.
 Result<int> priority_of(const Cuda& cuda, CUstream stream);
 
-/// What no other stream of the process has, also later, where a handle may come again. 0: a default
+/// A number that no other stream of the process has, nor a later one of its handle. 0: a default
 /// stream, of which each context or thread has one under the same handle, or the driver does not
 /// say.
 uint64_t identity_of(const Cuda& cuda, CUstream stream);
