@@ -170,7 +170,7 @@ Result<DeviceParts> DeviceStreams::share(const WindowMemory& mine) {
 }
 
 // A host knows of its own ranks' statuses, and has done all of its exchanges.
-Status DeviceStreams::agree(HostRounds& rounds, const Status& mine) {
+Status DeviceStreams::agree(HostRounds& rounds, const Status& mine, Code of_others) {
   constexpr size_t kMostBytes = 400;
   if (!is_networked()) return mine;
   if (Status ended = rounds.end(); !ended.ok()) return ended;
@@ -178,10 +178,12 @@ Status DeviceStreams::agree(HostRounds& rounds, const Status& mine) {
       gather_(mine.ok() ? std::string() : std::string(mine.message().substr(0, kMostBytes)));
   if (!all.ok()) return all.status();
   for (size_t rank = 0; rank < all.value().size(); ++rank) {
-    if (all.value()[rank].empty()) continue;
-    return mine.ok()
-               ? Status::unsupported(name_of(static_cast<int>(rank)) + ": " + all.value()[rank])
-               : mine;
+    const std::string& problem = all.value()[rank];
+    if (problem.empty()) continue;
+    if (!mine.ok()) return mine;
+    // Of a host's ranks all say whose problem it is.
+    const bool is_named = problem.starts_with("rank ");
+    return Status(of_others, is_named ? problem : name_of(static_cast<int>(rank)) + ": " + problem);
   }
   return {};
 }

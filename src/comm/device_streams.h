@@ -124,11 +124,12 @@ class DeviceStreams {
   Status check_devices() const;
   exec::VendorWish vendor_wish(const select::Model& model) const;
   bool is_networked() const { return membership_.domain_size() != membership_.ranks(); }
-  Status agree(HostRounds& rounds, const Status& mine);
+  /// Its own problem, or `of_others` with that of the first rank that has one.
+  Status agree(HostRounds& rounds, const Status& mine, Code of_others = Code::kUnsupported);
   exec::DeviceGroup group_of(const HostNumbers& numbers, HostRounds& rounds) const;
   bool has_ring() const { return calls_ != nullptr && calls_->refusal().ok(); }
   Status wait_until_over(uint64_t patience_ns);
-  Status agree_or_undo(const Status& mine, const std::function<Status()>& undo);
+  Status agree_or_undo(const Status& mine, Code of_others, const std::function<Status()>& undo);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.

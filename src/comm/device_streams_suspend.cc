@@ -27,8 +27,9 @@ Status DeviceStreams::wait_until_over(uint64_t patience_ns) {
 }
 
 // The ranks of one host have one status. Those of another host may have another, and go back then.
-Status DeviceStreams::agree_or_undo(const Status& mine, const std::function<Status()>& undo) {
-  Status agreed = agree(*rounds_, mine);
+Status DeviceStreams::agree_or_undo(const Status& mine, Code of_others,
+                                    const std::function<Status()>& undo) {
+  Status agreed = agree(*rounds_, mine, of_others);
   if (agreed.ok() || !is_networked()) return agreed;
   if (Status undone = agree(*rounds_, mine.ok() ? undo() : Status()); !undone.ok()) {
     failure_.abort(undone);  // some ranks have memory, and others have none
@@ -40,7 +41,7 @@ Status DeviceStreams::agree_or_undo(const Status& mine, const std::function<Stat
 Status DeviceStreams::suspend(uint64_t patience_ns) {
   Status status;
   if (has_ring()) {
-    status = agree_or_undo(calls_->rank().suspend(wait_until_over(patience_ns)),
+    status = agree_or_undo(calls_->rank().suspend(wait_until_over(patience_ns)), Code::kTimeout,
                            [this] { return calls_->rank().resume(); });
   }
   if (status.ok() && options_.place.context != nullptr) device().trim(options_.place);
@@ -49,7 +50,8 @@ Status DeviceStreams::suspend(uint64_t patience_ns) {
 
 Status DeviceStreams::resume() {
   if (!has_ring()) return {};
-  return agree_or_undo(calls_->rank().resume(), [this] { return calls_->rank().suspend({}); });
+  return agree_or_undo(calls_->rank().resume(), Code::kSystemError,
+                       [this] { return calls_->rank().suspend({}); });
 }
 
 uint64_t DeviceStreams::device_bytes() const {

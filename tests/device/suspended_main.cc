@@ -3,6 +3,8 @@
 // before and behind, and on the software device it is counted what memory there is.
 //
 //   --ranks N       (default 3)
+//   --hosts H       so many hosts, which are processes of one machine (default 1): as many ranks on
+//                   each, or one more
 //   --rounds N      of suspending and resuming (default 3)
 //   --gives 0       there is no device memory to give back: the rings are pinned, or there are none
 //   --fault full    another one takes the memory meanwhile: resuming fails on all ranks, and later
@@ -24,7 +26,14 @@ namespace {
 using testing_support::Member;
 
 struct Options {
-  int ranks = 3, rounds = 3, gives = 1;
+  int ranks = 3, hosts = 1, rounds = 3, gives = 1;
+
+  int host_of(int rank) const { return rank * hosts / ranks; }
+  uint64_t ranks_beside(int rank) const {
+    uint64_t beside = 0;
+    for (int other = 0; other < ranks; ++other) beside += host_of(other) == host_of(rank) ? 1 : 0;
+    return beside;
+  }
   std::string fault;
 };
 
@@ -67,8 +76,10 @@ class Rank {
       if (!taken.ok()) bytes = bytes > 1 ? bytes / 2 : 0;
     }
     member_.meet();
-    if (tuttiCommResume(seat_.comm()) != tuttiSystemError || !is_suspended(1)) {
-      return member_.fail("it was resumed without memory");
+    const tuttiResult_t resumed = tuttiCommResume(seat_.comm());
+    if (resumed != tuttiSystemError || !is_suspended(1)) {
+      return member_.fail("it was resumed without memory: " + std::to_string(resumed) + " " +
+                          tuttiGetLastError(seat_.comm()));
     }
     const std::string why = tuttiGetLastError(seat_.comm());
     if (why.find("rank 0") == std::string::npos) return member_.fail("whose is it? " + why);
@@ -151,7 +162,7 @@ class Rank {
     }
     const SoftdevStatistics during = client_.statistics();
     if (client_.on_software_device()) {
-      const uint64_t handles = bytes > 0 ? static_cast<uint64_t>(member_.ranks()) : 0;
+      const uint64_t handles = bytes > 0 ? options_.ranks_beside(member_.rank()) : 0;
       if (before_.live_device_bytes - during.live_device_bytes != bytes ||
           before_.live_mappings - during.live_mappings < handles ||
           before_.live_handles - during.live_handles < handles) {
@@ -240,14 +251,19 @@ int main(int argc, char** argv) {
   tutti::device_programs::Options options;
   if (!read_options(argc, argv,
                     {{"--ranks", into(options.ranks, 2, 16)},
+                     {"--hosts", into(options.hosts, 1, 8)},
                      {"--rounds", into(options.rounds, 1)},
                      {"--gives", into(options.gives, 0, 1)},
                      {"--fault", into(options.fault)}})) {
     return 2;
   }
+  TeamShape shape = TeamShape::processes(options.ranks);
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    const std::string host = "host-" + std::to_string(options.host_of(rank));
+    shape.environment.push_back({{"TUTTI_HOST_ID", host}});
+  }
   const TeamResult result = run_team(
-      TeamShape::processes(options.ranks),
-      [&](Member& member) { tutti::device_programs::run_rank(member, options); },
+      shape, [&](Member& member) { tutti::device_programs::run_rank(member, options); },
       [](uint64_t) { return std::string("its calls"); }, 120'000'000'000);
   std::printf("%s", result.report.c_str());
   return result.ok ? 0 : 1;

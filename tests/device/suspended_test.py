@@ -31,6 +31,14 @@ class Suspended(unittest.TestCase):
         for ranks in ("2", "3"):
             self.right("--ranks", ranks)
 
+    def test_of_several_hosts(self):
+        for ranks in ("3", "4"):
+            self.right("--ranks", ranks, "--hosts", "2", "--rounds", "2", SOFTDEV_DEVICES="4")
+
+    def test_of_several_hosts_where_a_rank_finds_no_memory(self):
+        self.right("--ranks", "4", "--hosts", "2", "--fault", "full", SOFTDEV_DEVICES="4",
+                   SOFTDEV_MEMORY_MB="256")
+
     def test_by_streams_alone(self):
         self.right(TUTTI_ENGINE="auto", TUTTI_MAILBOX_BYTES="0")
 
