@@ -77,10 +77,11 @@ void CallRecorder::tell_choice(const Request& request, std::string_view algorith
                  name_of(request), least, 2 * least - 1, algorithm);
 }
 
-void CallRecorder::tell_direct(schedule::Collective collective) {
-  if (!env_.log->enabled(LogLevel::kInfo) || !told_direct_.insert(collective).second) return;
+void CallRecorder::tell_direct(const Request& request) {
+  if (!env_.log->enabled(LogLevel::kInfo)) return;
+  if (!told_direct_.insert(name_of(request)).second) return;
   env_.log->info("rank {} of id {:016x}: {} reads registered device memory where it lies", rank_,
-                 communicator_, schedule::name_of(collective));
+                 communicator_, name_of(request));
 }
 
 trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -32,7 +33,7 @@ class CallRecorder {
   /// To the log, the first time for this collective and about this size.
   void tell_choice(const Request& request, std::string_view algorithm);
   /// Likewise, the first time for this collective, that its calls read registered device memory.
-  void tell_direct(schedule::Collective collective);
+  void tell_direct(const Request& request);
 
   trace::Recorder& recorder() { return *recorder_; }
 
@@ -55,7 +56,7 @@ class CallRecorder {
   uint64_t communicator_;
   int rank_;
   std::set<std::pair<schedule::Collective, int>> told_;  // and the bits of its size
-  std::set<schedule::Collective> told_direct_;
+  std::set<std::string> told_direct_;
   std::unique_ptr<trace::Recorder> recorder_;
   // Numbers of names in the file, which the thread that queues may use too: fixed once made.
   uint8_t collectives_[schedule::kCollectives] = {};

@@ -51,6 +51,11 @@ uint64_t offset_of(const CountView& view, const uint64_t* counts, const uint64_t
   return std::accumulate(before.begin(), before.end(), uint64_t{0});
 }
 
+bool is_packed(const CountView& view, const uint64_t* counts, const uint64_t* offsets) {
+  return offsets == nullptr ||
+         std::ranges::equal(view.span(offsets), placed(view, counts, nullptr));
+}
+
 uint64_t input_elements_of(const CountView& view, int rank) {
   if (view.send_counts == nullptr) return view.public_counts()[rank];
   return offset_of(view, view.send_counts, nullptr, view.ranks);

@@ -43,6 +43,9 @@ uint64_t offset_of(const CountView& view, const uint64_t* counts, const uint64_t
 /// The elements of the input of `rank` if it is packed.
 uint64_t input_elements_of(const CountView& view, int rank);
 
+/// Whether shares that begin there are packed in rank order.
+bool is_packed(const CountView& view, const uint64_t* counts, const uint64_t* offsets);
+
 /// The longest share that this rank knows of.
 uint64_t longest_of(const CountView& view);
 

@@ -310,7 +310,7 @@ Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* me
 Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place,
                                              BufferReach reach) {
   if (request.counts == nullptr) return plans_->prepare(request, in_place, reach);
-  return plans_->prepare_vectors(request, longest_of(*request.counts), in_place, {});
+  return plans_->prepare_vectors(request, longest_of(*request.counts), in_place, {}, reach.mode);
 }
 
 Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_place,
@@ -335,7 +335,7 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
   streamed.where = where;
   if (direct.ok()) {
     read_registered(streamed, direct.value());
-    calls_->tell_direct(request.collective);
+    calls_->tell_direct(request);
   }
   return streamed;
 }

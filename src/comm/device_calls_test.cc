@@ -98,6 +98,75 @@ TEST_P(DevicePlans, OfDirectCallsAreRight) {
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
                          testing::Values(2, 3, testing_support::kSanitized ? 4 : 5));
 
+/// Proves all plans of the collective that pull inputs, with these counts.
+size_t prove_with_counts(Collective collective, bool folds, const std::vector<uint64_t>& counts) {
+  const int ranks = static_cast<int>(counts.size());
+  CountView view{.ranks = static_cast<uint32_t>(ranks)};
+  (collective == Collective::kAllGather ? view.recv_counts : view.send_counts) = counts.data();
+  size_t proved = 0;
+  for_each_lowering(ranks, folds, plan::Mode::kPullInputs, [&](const Lowering& lowering) {
+    if (lowering.algorithm->collective != collective) return;
+    if (lowering.algorithm->needs_equal_counts) return;
+    const bool nests = lowering.placing == Placing::kInPlace;
+    if (collective == Collective::kAllGather && nests) return;
+    const uint64_t longest = longest_of(view);
+    std::vector<schedule::CountVectors> vectors;
+    for (int rank = 0; rank < ranks; ++rank) vectors.push_back(vectors_of(view, rank, longest));
+    const auto matches = plan::match_all(lowering);
+    ASSERT_TRUE(matches.ok()) << plan::print(lowering);
+    const plan::PlanSet set = plan::bind_all(
+        matches.value(), std::move(vectors),
+        {longest, types::DataType::kFloat32, types::ReduceOp::kSum}, device_tuning(kRing));
+    plan::VerifyPlanOptions options;
+    options.in_one_queue = true;
+    const Status status = plan::verify_plans(set, options);
+    EXPECT_TRUE(status.ok()) << plan::print(lowering) << ": " << status.message();
+    ++proved;
+  });
+  return proved;
+}
+
+TEST(DirectPlansWithCounts, AreRight) {
+  for (const std::vector<uint64_t>& counts :
+       {std::vector<uint64_t>{37, 5000}, {1, 700, 5000, 36}, {5000, 0, 3, 4999, 1}}) {
+    EXPECT_GT(prove_with_counts(Collective::kReduceScatter, true, counts), 1u);
+    EXPECT_GT(prove_with_counts(Collective::kAllGather, false, counts), 0u);
+  }
+}
+
+Status objection(Collective collective, const CountView& counts, bool in_place) {
+  const Request request{
+      .collective = collective, .type = types::DataType::kFloat32, .counts = &counts};
+  return DevicePlaces::shape_of(request, in_place, static_cast<int>(counts.ranks), 1000).status();
+}
+
+TEST(CallsWithCounts, AreDirectWhereAllRanksKnowWhereInputsLie) {
+  const std::vector<uint64_t> counts = {1, 700}, lacks = {0, 700}, shorts = {1, 9};
+  const std::vector<uint64_t> packed = {0, 1}, gaps = {0, 2};
+  EXPECT_TRUE(objection(Collective::kAllGather, {2, nullptr, nullptr, counts.data()}, false).ok());
+  const Status nested =
+      objection(Collective::kAllGather, {2, nullptr, nullptr, counts.data()}, true);
+  EXPECT_NE(nested.message().find("in place"), std::string::npos) << nested.message();
+  const Status none = objection(Collective::kAllGather, {2, nullptr, nullptr, lacks.data()}, false);
+  EXPECT_NE(none.message().find("no input"), std::string::npos) << none.message();
+  const Status brief =
+      objection(Collective::kAllGather, {2, nullptr, nullptr, shorts.data()}, false);
+  EXPECT_NE(brief.message().find("one frame"), std::string::npos) << brief.message();
+  for (const bool in_place : {false, true}) {
+    for (const std::vector<uint64_t>& some : {counts, lacks}) {
+      EXPECT_TRUE(objection(Collective::kReduceScatter, {2, some.data()}, in_place).ok());
+    }
+    EXPECT_TRUE(
+        objection(Collective::kReduceScatter, {2, counts.data(), packed.data()}, in_place).ok());
+    const Status apart =
+        objection(Collective::kReduceScatter, {2, counts.data(), gaps.data()}, in_place);
+    EXPECT_NE(apart.message().find("gaps"), std::string::npos) << apart.message();
+  }
+  const Status hidden =
+      objection(Collective::kAllToAll, {2, counts.data(), nullptr, counts.data()}, false);
+  EXPECT_NE(hidden.message().find("not all ranks know"), std::string::npos) << hidden.message();
+}
+
 // Each frame waits until all have read the one before it in its lane.
 TEST_P(DevicePlans, OfVeryLongCallsAreRight) {
   size_t proved = 0, refused = 0;

@@ -32,14 +32,45 @@ ReadBuffer buffer_read_in(Collective collective) {
   }
 }
 
-/// Bytes of the buffer that peers read, on every rank.
-uint64_t bytes_read(const Request& request, int ranks) {
+/// Why not every rank knows where peers' inputs lie in a collective with a count for each rank.
+Status objection_to_counts(const Request& request, bool in_place) {
+  const CountView& view = *request.counts;
+  if (view.is_private()) {
+    return Status::unsupported("not all ranks know where the buffers that are read lie");
+  }
+  if (view.send_counts != nullptr) {
+    if (is_packed(view, view.send_counts, view.send_offsets)) return {};
+    return Status::unsupported("its input has gaps, or another order, which only this rank knows");
+  }
+  if (in_place) {
+    return Status::unsupported("in place the inputs lie at a place of its own on each rank");
+  }
+  const auto counts = view.span(view.public_counts());
+  if (std::ranges::find(counts, 0u) == counts.end()) return {};
+  return Status::unsupported("some rank has no input, so it has no place");
+}
+
+/// Bytes of the buffer that peers read, on the rank; on every rank but for an all_gather_v.
+uint64_t bytes_read(const Request& request, int rank, int ranks) {
+  if (request.counts != nullptr) {
+    return input_elements_of(*request.counts, rank) * types::size_of(request.type);
+  }
   const schedule::Shape shape = shape_of_buffers(request, ranks);
   const bool of_output = buffer_read_in(request.collective) == ReadBuffer::kOutput;
   const uint64_t elements = of_output
                                 ? schedule::output_elements(shape, request.root, request.count)
                                 : schedule::input_elements(shape, request.root, request.count);
   return elements * types::size_of(request.type);
+}
+
+/// The same of the rank that brings the most.
+uint64_t most_bytes_read(const Request& request, int ranks) {
+  uint64_t most = 0;
+  const bool differs = request.counts != nullptr && request.counts->send_counts == nullptr;
+  for (int rank = 0; rank < (differs ? ranks : 1); ++rank) {
+    most = std::max(most, bytes_read(request, rank, ranks));
+  }
+  return most;
 }
 
 uint64_t mixed(uint64_t hash, uint64_t word) {
@@ -92,13 +123,16 @@ Result<RegisteredCall> DevicePlaces::shape_of(const Request& request, bool in_pl
                                               uint64_t least_bytes) {
   const ReadBuffer read = buffer_read_in(request.collective);
   if (ranks == 1) return Status::unsupported("there is no peer");
-  if (read == ReadBuffer::kNothing || request.counts != nullptr) {
+  if (read == ReadBuffer::kNothing) {
     return Status::unsupported("not all ranks know where the buffers that are read lie");
+  }
+  if (request.counts != nullptr) {
+    if (Status why = objection_to_counts(request, in_place); !why.ok()) return why;
   }
   if (request.op == types::ReduceOp::kScaledSum && schedule::reduces(request.collective)) {
     return Status::unsupported("what is scaled is multiplied where it is staged");
   }
-  if (bytes_read(request, ranks) < least_bytes) {
+  if (most_bytes_read(request, ranks) < least_bytes) {
     return Status::unsupported("less than " + std::to_string(least_bytes) +
                                " bytes are staged in one frame");
   }
@@ -116,7 +150,7 @@ Result<RegisteredCall> DevicePlaces::find(const Request& request, bool in_place,
     return Status::unsupported("no device memory is registered");
   }
   RegisteredCall call = direct.value();
-  const uint64_t bytes = bytes_read(request, ranks);
+  const uint64_t bytes = bytes_read(request, rank, ranks);
   const schedule::Shape shape = shape_of_buffers(request, ranks);
   const uint64_t out =
       schedule::output_elements(shape, rank, request.count) * types::size_of(request.type);

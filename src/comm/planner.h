@@ -87,9 +87,11 @@ class EnginePlans {
   /// v-collectives. `longest`: no share of any rank has more elements; equal on all ranks. Whether
   /// the schedule that runs forwards blocks of private counts, so that their sizes must be known.
   Result<bool> forwards(const Request& request, uint64_t longest, bool in_place);
-  /// `sizes`: in elements, by scratch block, if it does.
+  /// `sizes`: in elements, by scratch block, if it does. `mode`: how peers reach the inputs, which
+  /// but for kStaged are laid out alike on all ranks.
   Result<const Prepared*> prepare_vectors(const Request& request, uint64_t longest, bool in_place,
-                                          std::span<const uint64_t> sizes);
+                                          std::span<const uint64_t> sizes,
+                                          plan::Mode mode = plan::Mode::kStaged);
   /// The size round: the same schedule over one uint64 a block. Valid until the next call of this.
   Result<const Prepared*> prepare_sizes(const Request& request, uint64_t longest, bool in_place);
 
@@ -151,12 +153,13 @@ class EnginePlans {
   select::Query query_of(const Request& request, bool in_place) const;
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
                                 bool in_place, BufferReach reach);
-  PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);
+  PlanKey vector_key(const Request& request, uint64_t longest, bool in_place, plan::Mode mode);
   Result<const select::Candidate*> choose_vectors(const Request& request, uint64_t longest,
                                                   bool in_place);
   plan::Plan bind(const plan::Match& match, const plan::BindRequest& request) const;
-  Result<std::unique_ptr<Prepared>> bind_vectors(const Request& request, uint64_t longest,
-                                                 bool in_place, std::span<const uint64_t> sizes);
+  Result<std::unique_ptr<Prepared>> bind_vectors(const Request& request, const PlanKey& key,
+                                                 bool in_place, std::span<const uint64_t> sizes,
+                                                 plan::Mode mode);
   const Prepared* keep(uint64_t hash, std::unique_ptr<Prepared> prepared);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const SignatureInputs& inputs);

@@ -6,9 +6,11 @@
 
 namespace tutti::comm {
 
-// v-collectives are staged: where a peer's shares lie only that peer knows.
-PlanKey EnginePlans::vector_key(const Request& request, uint64_t longest, bool in_place) {
-  PlanKey key = key_of(request, in_place, {});
+// Where a peer's shares lie only that peer knows, so v-collectives are staged unless somebody has
+// found that all inputs are laid out alike.
+PlanKey EnginePlans::vector_key(const Request& request, uint64_t longest, bool in_place,
+                                plan::Mode mode) {
+  PlanKey key = key_of(request, in_place, {mode, false});
   key.count = longest;
   key.vectors = true;
   return key;
@@ -16,7 +18,7 @@ PlanKey EnginePlans::vector_key(const Request& request, uint64_t longest, bool i
 
 Result<const select::Candidate*> EnginePlans::choose_vectors(const Request& request,
                                                              uint64_t longest, bool in_place) {
-  const PlanKey key = vector_key(request, longest, in_place);
+  const PlanKey key = vector_key(request, longest, in_place, plan::Mode::kStaged);
   if (vector_choice_ && vector_choice_->key == key) return &vector_choice_->candidate;
   select::Query query = query_of(request, in_place);
   query.count = longest;
@@ -33,9 +35,9 @@ Result<bool> EnginePlans::forwards(const Request& request, uint64_t longest, boo
 }
 
 Result<const Prepared*> EnginePlans::prepare_vectors(const Request& request, uint64_t longest,
-                                                     bool in_place,
-                                                     std::span<const uint64_t> sizes) {
-  const PlanKey key = vector_key(request, longest, in_place);
+                                                     bool in_place, std::span<const uint64_t> sizes,
+                                                     plan::Mode mode) {
+  const PlanKey key = vector_key(request, longest, in_place, mode);
   const auto fits = [&](const Prepared& prepared) {
     return prepared.key == key && same(prepared.counts.view(), *request.counts) &&
            std::ranges::equal(prepared.sizes, sizes);
@@ -43,20 +45,22 @@ Result<const Prepared*> EnginePlans::prepare_vectors(const Request& request, uin
   if (last_vectors_ != nullptr && fits(*last_vectors_)) return last_vectors_;
   const uint64_t hash = (hash_of(*request.counts) ^ hash_of(key)) * 0x9e3779b97f4a7c15u;
   if (const Prepared* known = plans_.find(hash, fits)) return last_vectors_ = known;
-  Result<std::unique_ptr<Prepared>> made = bind_vectors(request, longest, in_place, sizes);
+  Result<std::unique_ptr<Prepared>> made = bind_vectors(request, key, in_place, sizes, mode);
   if (!made.ok()) return made.status();
   return last_vectors_ = keep(hash, std::move(made).value());
 }
 
 Result<std::unique_ptr<Prepared>> EnginePlans::bind_vectors(const Request& request,
-                                                            uint64_t longest, bool in_place,
-                                                            std::span<const uint64_t> sizes) {
+                                                            const PlanKey& key, bool in_place,
+                                                            std::span<const uint64_t> sizes,
+                                                            plan::Mode mode) {
+  const uint64_t longest = key.count;
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();
-  const Result<plan::Match*> match = match_of(*chosen.value(), request, in_place, {});
+  const Result<plan::Match*> match = match_of(*chosen.value(), request, in_place, {mode, false});
   if (!match.ok()) return match.status();
   auto prepared = std::make_unique<Prepared>();
-  prepared->key = vector_key(request, longest, in_place);
+  prepared->key = key;
   prepared->counts = KeptCounts(*request.counts);
   prepared->sizes.assign(sizes.begin(), sizes.end());
   prepared->vectors = vectors_of(*request.counts, options_.rank, longest);
@@ -80,7 +84,7 @@ Result<std::unique_ptr<Prepared>> EnginePlans::bind_vectors(const Request& reque
 
 Result<const Prepared*> EnginePlans::prepare_sizes(const Request& request, uint64_t longest,
                                                    bool in_place) {
-  const PlanKey key = vector_key(request, longest, in_place);
+  const PlanKey key = vector_key(request, longest, in_place, plan::Mode::kStaged);
   if (sizes_ != nullptr && sizes_->key == key) return sizes_.get();
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();

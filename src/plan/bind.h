@@ -62,8 +62,10 @@ struct BindRequest {
   uint64_t count = 0;  // with count vectors: vectors->longest
   types::DataType type = types::DataType::kFloat32;
   types::ReduceOp op = types::ReduceOp::kSum;
-  // v-collectives: this rank's shares; the match is staged. Slices, frames and cells follow from
-  // the longest share alone, so they are equal on ranks that know different sizes.
+  // v-collectives: this rank's shares. The match is staged, or pulls inputs, which then begin with
+  // the same shares at the same places on all ranks, or are one share each. Slices, frames and
+  // cells follow from the longest share alone, so they are equal on ranks that know different
+  // sizes.
   const schedule::CountVectors* vectors = nullptr;
   // In so many slices, at most, lanes between hosts move their data, where LaneMatch says that it
   // is possible. The other lanes, if there are any, do each of them in parts, which are as short as

@@ -15,8 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/device/graphs.h"
 #include "tests/device/must.h"
@@ -48,20 +50,25 @@ struct Case {
   tuttiCollective_t collective;
   const char* name;
   bool input_parts, output_parts, rooted, reduces;
+  bool has_counts = false;  // for each rank
 };
-constexpr Case kCases[] = {{tuttiCollAllGather, "all_gather", false, true, false, false},
-                           {tuttiCollAllToAll, "all_to_all", true, true, false, false},
-                           {tuttiCollBroadcast, "broadcast", false, false, true, false},
-                           {tuttiCollAllReduce, "all_reduce", false, false, false, true},
-                           {tuttiCollReduceScatter, "reduce_scatter", true, false, false, true},
-                           {tuttiCollReduce, "reduce", false, false, true, true},
-                           {tuttiCollGather, "gather", false, true, true, false},
-                           {tuttiCollScatter, "scatter", true, false, true, false}};
+constexpr Case kCases[] = {
+    {tuttiCollAllGather, "all_gather", false, true, false, false},
+    {tuttiCollAllToAll, "all_to_all", true, true, false, false},
+    {tuttiCollBroadcast, "broadcast", false, false, true, false},
+    {tuttiCollAllReduce, "all_reduce", false, false, false, true},
+    {tuttiCollReduceScatter, "reduce_scatter", true, false, false, true},
+    {tuttiCollReduce, "reduce", false, false, true, true},
+    {tuttiCollGather, "gather", false, true, true, false},
+    {tuttiCollScatter, "scatter", true, false, true, false},
+    {tuttiCollAllGatherV, "all_gather_v", false, true, false, false, true},
+    {tuttiCollReduceScatterV, "reduce_scatter_v", true, false, false, true, true}};
 
 /// A round of random calls, the same on all ranks.
 struct Round {
   const Case* one = nullptr;
-  size_t words = 0;  // of a block
+  size_t words = 0;            // of a block
+  std::vector<size_t> counts;  // by rank: the same
   int root = 0;
   bool in_place = false;
   bool is_registered = false;  // the buffer that peers read, and of all_reduce both
@@ -151,6 +158,11 @@ class Rank {
     Round round;
     round.one = &kCases[dice.below(std::size(kCases))];
     round.words = dice.one_in(4) ? dice.log_uniform(options_.most_words()) : options_.most_words();
+    round.counts.assign(ranks_, round.words);
+    for (size_t& count : round.counts) {
+      if (round.one->has_counts) count -= dice.below(round.words / 2 + 1);
+    }
+    if (round.one->has_counts && dice.one_in(6)) round.counts[dice.below(ranks_)] = 0;
     round.root = static_cast<int>(dice.below(ranks_));
     round.in_place = dice.one_in(3);
     round.is_registered = !dice.one_in(4);
@@ -182,7 +194,7 @@ class Rank {
     Buffers buffers{reads_output ? elsewhere : known, reads_output ? known : elsewhere};
     if (!round.in_place) return buffers;
     // In place the inputs of an all_gather are parts of what lies at the known place.
-    const size_t part = self_ * round.words;
+    const size_t part = begin_of(round, self_);
     if (one.output_parts && !one.input_parts) return {known + part, known};
     if (one.input_parts && !one.output_parts) return {known, known + part};
     return {known, known};
@@ -195,11 +207,16 @@ class Rank {
     return output ? root_sends : !root_sends;
   }
 
+  /// The shares of a buffer of parts are packed.
+  size_t begin_of(const Round& round, size_t share) const {
+    const auto begin = round.counts.begin();
+    return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(share), size_t{0});
+  }
   size_t input_words(const Round& round) const {
-    return round.words * (round.one->input_parts ? ranks_ : 1);
+    return round.one->input_parts ? begin_of(round, ranks_) : round.counts[self_];
   }
   size_t output_words(const Round& round) const {
-    return round.words * (round.one->output_parts ? ranks_ : 1);
+    return round.one->output_parts ? begin_of(round, ranks_) : round.counts[self_];
   }
 
   /// Rank `from` brings this at a place of its input.
@@ -208,10 +225,12 @@ class Rank {
   }
 
   uint64_t expected(const Round& round, uint64_t number, size_t at) const {
-    const size_t block = at / round.words, within = at % round.words;
+    size_t block = 0, within = at;
+    while (within >= round.counts[block]) within -= round.counts[block++];
     const auto root = static_cast<size_t>(round.root);
     switch (round.one->collective) {
       case tuttiCollAllGather:
+      case tuttiCollAllGatherV:
       case tuttiCollGather:
         return value(number, block, within);
       case tuttiCollAllToAll:
@@ -223,7 +242,7 @@ class Rank {
       default:
         break;
     }
-    const size_t from = round.one->collective == tuttiCollReduceScatter ? self_ * round.words : 0;
+    const size_t from = round.one->input_parts ? begin_of(round, self_) : 0;
     uint64_t sum = 0;
     for (size_t rank = 0; rank < ranks_; ++rank) sum += value(number, rank, from + at);
     return sum;
@@ -245,7 +264,8 @@ class Rank {
     call.collective = round.one->collective;
     call.send = holds(round, false) ? buffers.send : nullptr;
     call.recv = holds(round, true) ? buffers.recv : nullptr;
-    call.count = round.words;
+    call.count = round.one->input_parts ? round.words : round.counts[self_];
+    call.send_counts = call.recv_counts = round.counts.data();
     call.type = tuttiUint64;
     call.op = tuttiSum;
     call.root = round.root;
@@ -325,6 +345,7 @@ class Rank {
     Round round;
     round.one = &kCases[0];
     round.words = options_.most_words();
+    round.counts.assign(ranks_, round.words);
     const Buffers buffers{region(0), ordinary(0)};
     if (!submit(round, buffers)) return false;
     if (self_ == 0) {
