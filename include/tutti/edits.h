@@ -40,7 +40,15 @@
  *           or it is killed (kill_removed). An edit that ends at its deadline names it, and leaves
  *           all as it was. Threads of this process are not fenced. It cannot be kept from reading
  *           the buffers of calls that it had begun.
- * Not yet:  a communicator with a device cannot be edited (tuttiUnsupported).
+ * Devices:  a rank stays at its device; a newcomer has the one that is current in its thread, as
+ *           with every call that makes a communicator. Behind an edit, calls on CUDA streams go as
+ *           those of a new communicator of the same ranks would, on the same streams as before.
+ *           An edit waits until this rank's streams are past its calls and runs of graphs, within
+ *           its time limit; a failure, a revoke or `abort` lets them go. A graph that was captured
+ *           before does nothing in later epochs but come to its end, and keeps their rings' memory:
+ *           destroy it, and capture the calls anew. If rings cannot be made, the edit succeeds,
+ *           the log says why on every rank, and calls go by the host until the next edit.
+ *           Registered device memory (unlike that of the host) must be registered anew.
  * Threads:  as for all calls on a communicator: one at a time. */
 #ifndef TUTTI_EDITS_H_
 #define TUTTI_EDITS_H_

@@ -95,10 +95,10 @@ class EditAttempts {
     }
     Result<consensus::Wish> wish = comm::wish_of(edit_.plan, history_->view());
     if (!wish.ok()) return named(wish.status());
-    if (Status status = parent.check_editable(); !status.ok()) return named(status);
     Status quiet = quiesce(kEdit, edit_.handle, edit_.abort,
                            "revoke the communicator, or set `abort` of the edit", wait_limit_);
     if (!quiet.ok()) return quiet;
+    if (Status over = parent.streams().await_over(wait_limit_); !over.ok()) return named(over);
     Status apart = keep_apart(wish.value().leave);
     if (!apart.ok()) return named(apart);
     story_.report.drain_ns = story_.lap();
@@ -150,6 +150,7 @@ class EditAttempts {
 
   Status build_and_move(comm::EditSession& session) {
     comm::Communicator& parent = *edit_.handle->communicator;
+    parent.streams().be_quiet();
     if (Status status = keep_out_removed(); !status.ok()) {
       session.give_up(status);
       return status;
@@ -166,6 +167,7 @@ class EditAttempts {
     count_changes(next.membership().changes_since(parent.membership()), story_.report);
     story_.report.windows_kept = static_cast<int>(made.value().kept.windows.size());
     story_.report.registrations_kept = static_cast<int>(made.value().kept.registrations);
+    tell_lost_rings(parent.streams(), next);
     const auto move_windows = [&] { edit_.process->move_windows(edit_.handle, next); };
     Status moved = move_over(edit_.handle, std::move(made.value().communicator), move_windows);
     if (!moved.ok()) return moved;
@@ -199,6 +201,16 @@ class EditAttempts {
     log().info("{}: the members have agreed on epoch {}: {} members, {} of them new; {:.1f} ms",
                kEdit, view.epoch, view.members.size(), view.newcomers.size(),
                static_cast<double>(story_.report.agree_ns) / kNanosecondsPerMillisecond);
+  }
+
+  /// As of a communicator that is made, no error; but slower by orders of magnitude than before.
+  void tell_lost_rings(const comm::DeviceStreams& before, comm::Communicator& next) const {
+    const Status why = next.streams().check_rings();
+    if (!before.check_rings().ok() || why.ok()) return;
+    log().warning(
+        "{}: {}: calls on streams of devices go by the host in epoch {}, since {}; the next edit "
+        "makes rings anew",
+        kEdit, next.membership().name_of(next.rank()), history_->epoch(), why.message());
   }
 
   /// The old epoch is over, and the new one has no links.
@@ -295,6 +307,8 @@ tuttiResult_t edit_in_place(tuttiComm_t comm, const tuttiEdit_t* given,
   pending.parent_was = was;
   pending.revives_parent = true;
   pending.blocking = comm->config.blocking;
+  // The rank stays at its device, whatever the caller has current.
+  pending.device = comm->communicator->streams().place();
   const Status prepared = caught_status([&] {
     pending.make =
         [edit](const WaitLimit& wait_limit) -> Result<std::unique_ptr<comm::Communicator>> {

@@ -310,15 +310,6 @@ Status Communicator::remove_registration(uint64_t number) {
   return number < DevicePlaces::kFirstHandle ? memory_->remove(number) : streams_->remove(number);
 }
 
-Status Communicator::check_editable() {
-  if (streams_->any() || streams_->is_replayed()) {
-    return Status(Code::kUnsupported,
-                  "a communicator whose ranks have devices cannot be edited in place yet: its "
-                  "streams and graphs hold the present epoch; shrink or grow it");
-  }
-  return {};
-}
-
 Result<CallOptions> Communicator::accept(const CallOptions& asked) const {
   if (Status status = check_algorithm(options_.algorithms, asked); !status.ok()) return status;
   CallOptions wanted = asked;

@@ -46,8 +46,6 @@ class Communicator final {
   /// By which algorithms are chosen; equal on all ranks, and never another one.
   const AgreedModel& model() const { return survey_->model(); }
   Standing& standing() { return *standing_; }
-  /// Why no edit can take over what this epoch has; OK if it can.
-  Status check_editable();
   /// Collective, in an epoch that follows an edit, once it is made (MemoryTable::take_over). After
   /// an error the communicator has failed, and nobody touches that memory because of it.
   Result<KeptMemory> take_over(const MemorySource& source, const std::vector<std::string>& lists,

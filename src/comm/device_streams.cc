@@ -231,26 +231,31 @@ Status DeviceStreams::remove(uint64_t number) {
   return Status::invalid_usage("the handle is of no registration of this communicator");
 }
 
-Status DeviceStreams::unsupported_reason(const Request& request, EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->unsupported_reason(request, engine_for(asked));
+Status DeviceStreams::check_rings() const {
+  if (calls_ != nullptr) return calls_->refusal();
   return Status::unsupported("no rank had a current device when it made the communicator");
 }
 
+Status DeviceStreams::unsupported_reason(const Request& request, EngineWish asked) const {
+  if (calls_ == nullptr) return check_rings();
+  return calls_->unsupported_reason(request, engine_for(asked));
+}
+
 Status DeviceStreams::objection_to_network(const Request& request, EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->objection_to_network(request, engine_for(asked));
-  return Status::unsupported("no rank had a current device when it made the communicator");
+  if (calls_ == nullptr) return check_rings();
+  return calls_->objection_to_network(request, engine_for(asked));
 }
 
 Status DeviceStreams::unsupported_transfers(std::span<const exec::Transfer> transfers,
                                             EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->unsupported_transfers(transfers, engine_for(asked));
-  return Status::unsupported("no rank had a current device when it made the communicator");
+  if (calls_ == nullptr) return check_rings();
+  return calls_->unsupported_transfers(transfers, engine_for(asked));
 }
 
 Status DeviceStreams::objection_to_network(std::span<const exec::Transfer> transfers,
                                            EngineWish asked) const {
-  if (calls_ != nullptr) return calls_->objection_to_network(transfers, engine_for(asked));
-  return Status::unsupported("no rank had a current device when it made the communicator");
+  if (calls_ == nullptr) return check_rings();
+  return calls_->objection_to_network(transfers, engine_for(asked));
 }
 
 // A wish that is not followed is worth a warning, and so is a device whose calls, or reductions,

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "src/base/mutex.h"
+#include "src/base/wait_limit.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/device_calls.h"
 #include "src/comm/failure.h"
@@ -65,6 +66,8 @@ class DeviceStreams {
   const exec::StreamPlace& place() const { return options_.place; }
   /// Whether some rank has a device.
   bool any() const { return calls_ != nullptr; }
+  /// OK: streams can run calls from device to device. Equal on all ranks.
+  Status check_rings() const;
   /// If unsupported_reason() has none.
   DeviceCalls& calls() { return *calls_; }
   /// Finds out whether a peer has given up.
@@ -99,6 +102,13 @@ class DeviceStreams {
   /// Collective, with a device or without: parts of a window in device memory (ShareDevices).
   Result<DeviceParts> share(const WindowMemory& mine);
 
+  /// All members have agreed on the next epoch: that calls of this one end is nobody's error.
+  void be_quiet() {
+    if (calls_ != nullptr && calls_->recorder() != nullptr) calls_->recorder()->be_quiet();
+  }
+  /// Before an edit: until the streams are past this rank's calls and runs of graphs, which a
+  /// failure of the communicator lets go.
+  Status await_over(const WaitLimit& wait_limit);
   /// Collective, where some rank has a device. Waits, for at most `patience_ns`, until the rank's
   /// streams are past its calls, and gives the memory back that these need, of the device and
   /// pinned: no call of the communicator may come before resume(). kTimeout, on all ranks: calls of
@@ -127,7 +137,8 @@ class DeviceStreams {
   /// Its own problem, or `of_others` with that of the first rank that has one.
   Status agree(HostRounds& rounds, const Status& mine, Code of_others = Code::kUnsupported);
   exec::DeviceGroup group_of(const HostNumbers& numbers, HostRounds& rounds) const;
-  bool has_ring() const { return calls_ != nullptr && calls_->refusal().ok(); }
+  bool has_ring() const { return check_rings().ok(); }
+  Result<bool> are_streams_past();
   Status wait_until_over(uint64_t patience_ns);
   Status agree_or_undo(const Status& mine, Code of_others, const std::function<Status()>& undo);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);

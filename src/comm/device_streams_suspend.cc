@@ -1,4 +1,5 @@
-// The parts of DeviceStreams about memory that is given back for a while.
+// The parts of DeviceStreams about streams that come to rest: before memory is given back for a
+// while, and before an edit.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -8,15 +9,41 @@
 
 namespace tutti::comm {
 
+namespace {
+
+constexpr auto kNap = std::chrono::microseconds(50);
+
+}  // namespace
+
+Result<bool> DeviceStreams::are_streams_past() {
+  const bool is_busy = has_ring() && calls_->rank().look();
+  const Result<bool> over = order_ == nullptr ? Result<bool>(true) : order_->is_over();
+  return over.ok() && is_busy ? Result<bool>(false) : over;
+}
+
+// Calls of the host that stand between two points of a stream hold that stream, too.
+Status DeviceStreams::await_over(const WaitLimit& wait_limit) {
+  const std::string late = "calls, or runs of graphs, of " + name_of(membership_.rank()) +
+                           " are still under way on its streams: edit a communicator when its "
+                           "ranks have launched the same graphs, or revoke it before";
+  wait_limit.waits_for(late);
+  for (;;) {
+    const Result<bool> past = are_streams_past();
+    if (!past.ok()) return past.status();
+    if (past.value()) return {};
+    wait_limit.tell_if_due();
+    if (wait_limit.over()) return wait_limit.reason(late);
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
 Status DeviceStreams::wait_until_over(uint64_t patience_ns) {
-  constexpr auto kNap = std::chrono::microseconds(50);
   const uint64_t until_ns = deadline_after(patience_ns);
   for (;;) {
     if (Status failed = failure_.check(); !failed.ok()) return failed;
-    const bool is_busy = calls_->rank().look();
-    const Result<bool> over = order_ == nullptr ? Result<bool>(true) : order_->is_over();
-    if (!over.ok()) return over.status();
-    if (!is_busy && over.value()) return {};
+    const Result<bool> past = are_streams_past();
+    if (!past.ok()) return past.status();
+    if (past.value()) return {};
     if (monotonic_ns() >= until_ns) {
       return Status(Code::kTimeout, "calls of " + name_of(membership_.rank()) +
                                         " are still under way on its streams: suspend a "

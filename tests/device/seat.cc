@@ -17,17 +17,21 @@ Seat::Seat(const driver::Cuda& cuda, driver::PrimaryContext context)
       scope_(cuda, context_.get()),
       stream_(must(driver::CudaStream::create(cuda))) {}
 
-std::unique_ptr<Seat> Seat::open(testing_support::Member& member, const tuttiConfig_t* config) {
+std::unique_ptr<Seat> Seat::open_alone(testing_support::Member& member) {
   const Result<driver::Cuda>& cuda = driver::find();
   if (!cuda.ok()) {
     member.fail(std::string(cuda.status().message()));
     return nullptr;
   }
   const driver::CUdevice device = member.rank() % std::max(cuda.value().devices(), 1);
-  std::unique_ptr<Seat> seat(
+  return std::unique_ptr<Seat>(
       new Seat(cuda.value(), must(driver::PrimaryContext::retain(cuda.value(), device))));
+}
+
+std::unique_ptr<Seat> Seat::open(testing_support::Member& member, const tuttiConfig_t* config) {
+  std::unique_ptr<Seat> seat = open_alone(member);
   tuttiUniqueId id;
-  if (!member.take_id(id)) return nullptr;
+  if (seat == nullptr || !member.take_id(id)) return nullptr;
   const tuttiResult_t made =
       tuttiCommInitRankConfig(&seat->comm_, member.ranks(), id, member.rank(), config);
   if (!went(member, made, nullptr, "tuttiCommInitRankConfig")) return nullptr;

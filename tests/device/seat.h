@@ -25,6 +25,9 @@ class Seat {
   /// Collective.
   static std::unique_ptr<Seat> open(testing_support::Member& member,
                                     const tuttiConfig_t* config = nullptr);
+  /// The same without a communicator, which take_comm() brings.
+  static std::unique_ptr<Seat> open_alone(testing_support::Member& member);
+  void take_comm(tuttiComm_t comm) { comm_ = comm; }
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
   /// Aborts the communicator if it is still there: a peer may be dead.

@@ -154,8 +154,11 @@ Status DeviceRing::clear_fused() const {
 
 Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
   for (const exec::ArenaView& arena : options.arenas) {
-    Result<drivers::cuda::RegisteredMemory> page =
-        drivers::cuda::RegisteredMemory::create(cuda_, &arena.device(), arena.device_bytes());
+    Result<AliasMapping> alias = AliasMapping::create(&arena.device(), arena.device_bytes());
+    if (!alias.ok()) return alias.status();
+    aliases_.push_back(std::move(alias).value());
+    Result<drivers::cuda::RegisteredMemory> page = drivers::cuda::RegisteredMemory::create(
+        cuda_, aliases_.back().data(), arena.device_bytes());
     if (!page.ok()) return page.status();
     pages_.push_back(std::move(page).value());
   }
@@ -285,6 +288,7 @@ void DeviceRing::explain() {
 
 void DeviceRing::end() {
   pages_.clear();
+  aliases_.clear();
   theirs_.clear();
   mine_.reset();
 }

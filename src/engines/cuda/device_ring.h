@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/alias_mapping.h"
 #include "src/drivers/cuda/device.h"
 #include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/fused_program.h"
@@ -120,10 +121,11 @@ class DeviceRing {
   std::vector<Status> reached_;        // by rank: whether this rank's device reaches its ring
   std::string reason_;                 // why the first that is pinned is so
   std::string why_pinned_;
-  std::optional<SharedRing> mine_;                      // none: a rank alone
-  Fd exported_;                                         // until all have imported it
-  std::vector<std::optional<SharedRing>> theirs_;       // by rank
-  std::vector<drivers::cuda::RegisteredMemory> pages_;  // by rank
+  std::optional<SharedRing> mine_;                 // none: a rank alone
+  Fd exported_;                                    // until all have imported it
+  std::vector<std::optional<SharedRing>> theirs_;  // by rank
+  std::vector<AliasMapping> aliases_;  // of the arenas' pages: graphs keep these for longer
+  std::vector<drivers::cuda::RegisteredMemory> pages_;  // by rank; end before the aliases
 };
 
 }  // namespace tutti::engines::cuda

@@ -137,10 +137,13 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
       other->captured_behind.clear();
     }
     count_capture(capture->mode, -1);
+    // Events of the capture know it for longer, and a graph may keep such an event.
+    capture->graph.reset();
+    std::unique_ptr<GraphHandle> made = std::move(capture->handle);
     *out = nullptr;
     if (capture->invalid) return kErrorStreamCaptureInvalidated;
     if (unjoined) return kErrorStreamCaptureUnjoined;
-    *out = reinterpret_cast<CUgraph>(capture->handle.release());
+    *out = reinterpret_cast<CUgraph>(made.release());
     return kSuccess;
   });
 }
