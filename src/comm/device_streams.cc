@@ -340,6 +340,17 @@ Result<exec::CallOrder*> DeviceStreams::order() {
   return order_.get();
 }
 
+// Once for each slot that the process's calls take turns in: a card takes 0.1 ms and more for it.
+// The crossing of a graph keeps it, too, so that it stays when others are let go of.
+void DeviceStreams::announce(exec::NetworkCrossing& crossing) {
+  exec::PinnedRange pinned = crossing.pinned();
+  std::shared_ptr<const void>& known = announced_[pinned.data];
+  if (known == nullptr) {
+    known = membership_.announce({pinned.data, pinned.bytes}, std::move(pinned.owner));
+  }
+  crossing.keep(known);
+}
+
 void DeviceStreams::open_to_graphs(Communicator& communicator) {
   if (gate_ == nullptr) gate_ = std::make_shared<ReplayGate>(communicator);
 }

@@ -9,7 +9,9 @@
 // Errors:  those of unsupported_reason() are none: they say why a call goes by the host.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -122,6 +124,16 @@ class DeviceStreams {
 
   /// Of all calls in streams of devices. Made before the first of them.
   Result<exec::CallOrder*> order();
+  /// DeviceRank::cross(), in memory that the hardware of this communicator's transports knows: what
+  /// lies in the bounce buffer goes to peers, and comes from them, without a copy by a processor.
+  template <class Streamed, class Shape>
+  Result<std::shared_ptr<exec::NetworkCrossing>> cross(Streamed call,
+                                                       std::shared_ptr<const Shape> shape,
+                                                       std::function<void()> arrived) {
+    auto made = calls_->rank().cross(std::move(call), std::move(shape), std::move(arrived));
+    if (made.ok()) announce(*made.value());
+    return made;
+  }
   /// Before a call of the communicator is captured.
   void open_to_graphs(Communicator& communicator);
   /// No graph runs its calls any more: before what ends it waits for what is pending.
@@ -150,6 +162,8 @@ class DeviceStreams {
   bool is_worth_a_warning(const HostWay& way) TUTTI_REQUIRES(told_mutex_);
   std::string name_of(int rank) const { return membership_.name_of(rank); }
 
+  void announce(exec::NetworkCrossing& crossing);
+
   const DeviceStreamsOptions options_;
   const Membership& membership_;
   Failure& failure_;
@@ -164,6 +178,8 @@ class DeviceStreams {
   bool warned_by_host_ TUTTI_GUARDED_BY(told_mutex_) = false;
   std::shared_ptr<exec::CallOrder> order_;
   std::shared_ptr<ReplayGate> gate_;
+  // Of pinned memory that bounce buffers have lain in, by its begin; they keep that memory.
+  std::map<const std::byte*, std::shared_ptr<const void>> announced_;
 };
 
 }  // namespace tutti::comm

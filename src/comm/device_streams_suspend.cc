@@ -71,7 +71,10 @@ Status DeviceStreams::suspend(uint64_t patience_ns) {
     status = agree_or_undo(calls_->rank().suspend(wait_until_over(patience_ns)), Code::kTimeout,
                            [this] { return calls_->rank().resume(); });
   }
-  if (status.ok() && options_.place.context != nullptr) device().trim(options_.place);
+  if (status.ok() && options_.place.context != nullptr) {
+    announced_.clear();
+    device().trim(options_.place);
+  }
   return status;
 }
 

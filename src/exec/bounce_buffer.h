@@ -105,15 +105,33 @@ struct NetworkPlan final : BounceShape {
   static constexpr uint64_t kZones = (sizeof(BounceWords) + kLine - 1) / kLine * kLine;
 };
 
+/// Pinned memory that outlives a call, and in which other calls lie later. `owner` keeps it.
+struct PinnedRange {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const void> owner;
+};
+
 /// The points of a stream between which a call on a device has a bounce. Its host's part may begin
 /// when the stream has come to the first one.
+///
+/// From begin() to end() hardware of the network may read and write the bounce buffer. No other
+/// call gets that memory before end(), or before this rank has left its group (CallState::left()):
+/// a peer's card may still write what belongs to a call that has failed.
 class NetworkCrossing : public HostStaging {
  public:
   /// Of the bounce buffer.
   virtual std::byte* memory() const = 0;
+  /// The memory that the bounce buffer is part of.
+  virtual PinnedRange pinned() const = 0;
+  /// Lives as long as this.
+  virtual void keep(std::shared_ptr<const void> kept) = 0;
   /// The host's part has begun. The stream does not go on behind the call before: so whatever comes
-  /// to the host from behind it, as a run of a graph, finds the call begun.
-  virtual void begin() = 0;
+  /// to the host from behind it, as a run of a graph, finds the call begun. `left`: becomes true
+  /// when the network touches no memory of the rank's calls any more, whatever became of them.
+  virtual void begin(std::shared_ptr<const std::atomic<bool>> left) = 0;
+  /// All messages of the call are over. Not after a failure.
+  virtual void end() = 0;
 };
 
 /// The host's part of such a call.

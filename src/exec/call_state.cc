@@ -94,6 +94,7 @@ void CallState::end_leaving() {
 
 void CallState::tell(const Loss& loss) {
   const std::string severed = stall_->leave(number_, loss);
+  left_->store(true, std::memory_order_release);
   if (!severed.empty()) status_ = Status(status_.code(), std::string(status_.message()) + severed);
 }
 

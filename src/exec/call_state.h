@@ -174,6 +174,9 @@ class CallState {
   bool is_leaving() const { return leaving_; }
   /// Every rank learns of it after all, also if it has failed already.
   void end_leaving();
+  /// True once this rank has given up, and no peer writes to memory of its calls any more. It
+  /// outlives this.
+  std::shared_ptr<const std::atomic<bool>> left() const { return left_; }
   /// The part of a long wait that others may ask for.
   Stall& stall() { return *stall_; }
 
@@ -228,6 +231,7 @@ class CallState {
   uint32_t chain_ = 0;         // of the signatures of all calls so far
   uint32_t far_chain_ = 0;     // of the far signatures
   std::unique_ptr<Stall> stall_;
+  const std::shared_ptr<std::atomic<bool>> left_ = std::make_shared<std::atomic<bool>>(false);
   Status status_;
 };
 

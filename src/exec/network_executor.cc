@@ -14,7 +14,7 @@ void NetworkExecutor::start(const NetworkCall& network, const Call& call) {
     return state_.fail(Status::internal_error("a call on a device has lost its bounce buffer"));
   }
   for (plan::LaneCursor& lane : cursors_.lanes) lane = {1, plan::RingCursor(kRoomForAll)};
-  crossing_->begin();
+  crossing_->begin(state_.left());
   machine_.start(plan_->plan, plan_->in(crossing_->memory()), network.find_late);
   walk_.start(plan_->plan, cursors_);
 }
@@ -24,6 +24,7 @@ Progress NetworkExecutor::advance() {
   const bool over = progress == Progress::kDone || progress == Progress::kFailed || !state_.ok();
   if (!over) return progress;
   state_.show(nullptr);
+  if (state_.ok()) crossing_->end();
   plan_.reset();
   crossing_.reset();
   return Progress::kDone;

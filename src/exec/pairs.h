@@ -93,9 +93,7 @@ class PairExecutor final : public ProgressSource {
   bool step_receive(Active& active);
   bool step_stream(Active& active);
   bool step_bounced(Active& active);
-  void end_bounced() {
-    if (bounce_ != nullptr) bounce_.reset(), crossing_.reset();
-  }
+  void end_bounced();
   bool has_come(const BounceDirectionWords& words, uint64_t pieces);
   bool give_piece(const Active& active, BouncedPieces& state, const BounceDirection& direction);
   uint32_t bounced_signature(const Transfer& transfer, const BounceDirection& direction) const;

@@ -17,7 +17,7 @@ void PairExecutor::start(const BouncedTransfers& bounced) {
   }
   bounce_ = bounced.pairs;
   find_late_ = bounced.find_late;
-  crossing_->begin();
+  crossing_->begin(state_.left());
   (void)line_up(bounced.transfers);
   bounced_.assign(active_.size(), {});
   std::vector<uint64_t> before(bounce_->directions().size(), 0);
@@ -32,6 +32,13 @@ void PairExecutor::start(const BouncedTransfers& bounced) {
     of_direction += pieces;
   }
   tell_lines();
+}
+
+void PairExecutor::end_bounced() {
+  if (bounce_ == nullptr) return;
+  if (state_.ok()) crossing_->end();
+  bounce_.reset();
+  crossing_.reset();
 }
 
 // Both ends of a collective have its signature, those of a send none.

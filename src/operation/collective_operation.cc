@@ -163,11 +163,12 @@ bool CollectiveOperation::crosses() const {
 
 Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross_shares(
     const exec::StreamPlace& where, std::function<void()> arrived) {
-  comm::DeviceCalls& calls = communicator().streams().calls();
+  comm::DeviceStreams& streams = communicator().streams();
+  comm::DeviceCalls& calls = streams.calls();
   comm::NetworkedTransfers call = calls.networked(
       calls.shares_of(request(), where), communicator().collectives().deadline_from_now(&extras_));
   const auto& pairs = call.part.bounced.pairs;
-  auto staging = calls.rank().cross(std::move(call.streamed), pairs, std::move(arrived));
+  auto staging = streams.cross(std::move(call.streamed), pairs, std::move(arrived));
   if (!staging.ok()) return staging.status();
   call.part.bounced.crossing = staging.value();
   call.part.bounced.find_late = [&calls] { return calls.find_late(); };
@@ -197,8 +198,8 @@ Result<std::shared_ptr<exec::HostStaging>> CollectiveOperation::cross(
   Result<comm::NetworkedCall> call = streams.calls().networked_call_of(request, in_place, where);
   if (!call.ok()) return call.status();
   call.value().streamed.call.deadline_ns = longest_in_streams();
-  auto staging = streams.calls().rank().cross(std::move(call.value().streamed), call.value().plan,
-                                              std::move(arrived));
+  auto staging =
+      streams.cross(std::move(call.value().streamed), call.value().plan, std::move(arrived));
   if (!staging.ok()) return staging.status();
   comm::NetworkPart part;
   part.network = {call.value().plan, staging.value(),

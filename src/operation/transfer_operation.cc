@@ -153,11 +153,12 @@ bool TransferOperation::crosses() const {
 Result<std::shared_ptr<exec::HostStaging>> TransferOperation::cross(
     std::span<const exec::StreamPlace> where, std::function<void()> arrived) {
   if (Status status = check_streams(where); !status.ok()) return status;
-  comm::DeviceCalls& calls = communicator().streams().calls();
+  comm::DeviceStreams& streams = communicator().streams();
+  comm::DeviceCalls& calls = streams.calls();
   comm::NetworkedTransfers call = calls.networked(
       calls.call_of(transfers(), where), communicator().frame().deadline_of(options().timeout_ns));
   const auto& pairs = call.part.bounced.pairs;
-  auto staging = calls.rank().cross(std::move(call.streamed), pairs, std::move(arrived));
+  auto staging = streams.cross(std::move(call.streamed), pairs, std::move(arrived));
   if (!staging.ok()) return staging.status();
   call.part.bounced.crossing = staging.value();
   call.part.bounced.find_late = [&calls] { return calls.find_late(); };

@@ -76,15 +76,20 @@ HostStagingPool& HostStagingPool::of_process(const drivers::cuda::Cuda& cuda) {
   return *known;
 }
 
+bool HostStagingPool::is_free(const HostStagingSlot& slot) const {
+  const bool is_quiet = slot.quiet == nullptr || slot.quiet->load(std::memory_order_acquire);
+  return !slot.taken && is_quiet && slot.is_over();
+}
+
 // The smallest that is large enough, but none that most of would lie idle.
 HostStagingSlot* HostStagingPool::find(uint64_t bytes) {
   constexpr uint64_t kMostWaste = 8;
   HostStagingSlot* best = nullptr;
   for (const auto& slot : slots_) {
     const uint64_t room = slot->memory.bytes();
-    if (slot->taken || room < bytes || room > kMostWaste * bytes) continue;
+    if (room < bytes || room > kMostWaste * bytes) continue;
     if (best != nullptr && best->memory.bytes() <= room) continue;
-    if (slot->is_over()) best = slot.get();
+    if (is_free(*slot)) best = slot.get();
   }
   return best;
 }
@@ -96,23 +101,28 @@ Result<HostStagingSlot*> HostStagingPool::take(uint64_t bytes) {
   if (slot == nullptr) {
     Result<drivers::cuda::PinnedMemory> memory = drivers::cuda::PinnedMemory::allocate(cuda_, room);
     if (!memory.ok()) return memory.status();
-    slots_.push_back(std::make_unique<HostStagingSlot>(std::move(memory).value()));
+    slots_.push_back(std::make_shared<HostStagingSlot>(std::move(memory).value()));
     slot = slots_.back().get();
   }
   slot->taken = true;
+  slot->quiet = nullptr;
   ++slot->use;
   slot->stage.store(HostStagingState::kNew, std::memory_order_release);
   return slot;
 }
 
-void HostStagingPool::give_back(HostStagingSlot* slot) {
+void HostStagingPool::give_back(HostStagingSlot* slot,
+                                std::shared_ptr<const std::atomic<bool>> quiet) {
   const MutexLock lock(mutex_);
   slot->taken = false;
+  slot->quiet = std::move(quiet);
 }
 
 void HostStagingPool::trim() {
   const MutexLock lock(mutex_);
-  std::erase_if(slots_, [](const auto& slot) { return !slot->taken && slot->is_over(); });
+  std::erase_if(slots_, [this](const auto& slot) TUTTI_REQUIRES(mutex_) {
+    return slot.use_count() == 1 && is_free(*slot);
+  });
 }
 
 Result<std::unique_ptr<HostStagingCopies>> HostStagingCopies::create(

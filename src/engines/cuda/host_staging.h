@@ -36,7 +36,7 @@ struct HostStagingWords {
 enum class HostStagingState : uint8_t { kNew, kEntered, kLeft, kAbandoned };
 
 /// Pinned memory with words at its begin.
-struct HostStagingSlot {
+struct HostStagingSlot : std::enable_shared_from_this<HostStagingSlot> {
   explicit HostStagingSlot(drivers::cuda::PinnedMemory pinned);
   HostStagingWords& words() const { return *static_cast<HostStagingWords*>(memory.data()); }
   /// The stream is past all of the last use.
@@ -46,6 +46,8 @@ struct HostStagingSlot {
   uint64_t use = 0;                                             // the number of the last use
   std::atomic<HostStagingState> stage{HostStagingState::kNew};  // of that use
   bool taken = false;  // a host staging has it; under the pool's mutex
+  // Under the pool's mutex: until that is true a peer's card may write there. Null: none does.
+  std::shared_ptr<const std::atomic<bool>> quiet;
 };
 
 /// A stream, and the context that must be current to use it.
@@ -65,16 +67,18 @@ class HostStagingPool {
 
   /// One with so much room behind its words, that no stream uses any more. A context is current.
   Result<HostStagingSlot*> take(uint64_t bytes);
-  void give_back(HostStagingSlot* slot);
-  /// Frees what nobody uses. A context is current.
+  /// `quiet`: nobody gets the slot before that is true; null: at once.
+  void give_back(HostStagingSlot* slot, std::shared_ptr<const std::atomic<bool>> quiet = {});
+  /// Frees what nobody uses, and what no communicator has announced. A context is current.
   void trim();
 
  private:
   HostStagingSlot* find(uint64_t bytes) TUTTI_REQUIRES(mutex_);
+  bool is_free(const HostStagingSlot& slot) const TUTTI_REQUIRES(mutex_);
 
   const drivers::cuda::Cuda& cuda_;
   Mutex mutex_;
-  std::vector<std::unique_ptr<HostStagingSlot>> slots_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<HostStagingSlot>> slots_ TUTTI_GUARDED_BY(mutex_);
 };
 
 /// A slot of the pool as a call has it: host memory for its input and output, and the copies

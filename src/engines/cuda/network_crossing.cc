@@ -32,7 +32,12 @@ Result<std::unique_ptr<BounceSlot>> BounceSlot::take(
 }
 
 BounceSlot::~BounceSlot() {
-  if (!abandoned_) pool_.give_back(slot_);
+  if (!abandoned_) pool_.give_back(slot_, std::move(quiet_));
+}
+
+exec::PinnedRange BounceSlot::pinned() const {
+  auto* const begin = static_cast<std::byte*>(slot_->memory.data());
+  return {begin, slot_->memory.bytes(), slot_->shared_from_this()};
 }
 
 std::byte* BounceSlot::memory() const {

@@ -34,8 +34,12 @@ class BounceSlot {
   HostStagingWords& words() const { return slot_->words(); }
   /// Behind the words of the slot.
   std::byte* memory() const;
+  exec::PinnedRange pinned() const;
   /// Before a run.
   void begin() const { shape_->begin(memory()); }
+  /// The network may write there until that is true; null: it does not.
+  void set_quiet(std::shared_ptr<const std::atomic<bool>> quiet) { quiet_ = std::move(quiet); }
+  void keep(std::shared_ptr<const void> kept) { kept_ = std::move(kept); }
   void let_go() const { shape_->let_go(memory()); }
   /// Nobody gets the slot any more: nobody knows what a stream still does there.
   void abandon() { abandoned_ = true; }
@@ -48,6 +52,8 @@ class BounceSlot {
   HostStagingPool& pool_;
   HostStagingSlot* const slot_;
   const std::shared_ptr<const exec::BounceShape> shape_;
+  std::shared_ptr<const std::atomic<bool>> quiet_;  // null: the network does not write there
+  std::shared_ptr<const void> kept_;
   bool abandoned_ = false;
 };
 
@@ -68,11 +74,17 @@ class CudaNetworkCrossing final : public exec::NetworkCrossing,
   void set(PutCall put) { put_ = std::move(put); }
   std::byte* memory() const override { return slot_->memory(); }
   std::shared_ptr<exec::Fence> fence() override { return shared_from_this(); }
+  exec::PinnedRange pinned() const override { return slot_->pinned(); }
+  void keep(std::shared_ptr<const void> kept) override { slot_->keep(std::move(kept)); }
   void skip() override { release(); }
-  void begin() override { slot_->words().done.store(slot_->slot().use, std::memory_order_release); }
+  void begin(std::shared_ptr<const std::atomic<bool>> left) override {
+    slot_->set_quiet(std::move(left));
+    let_stream_pass();
+  }
+  void end() override { slot_->set_quiet({}); }
   bool is_open() const override;
   void release() override {
-    begin();
+    let_stream_pass();
     slot_->let_go();
   }
   bool is_over() const override { return slot_->slot().is_over(); }
@@ -82,6 +94,9 @@ class CudaNetworkCrossing final : public exec::NetworkCrossing,
   Status leave() override;
 
  private:
+  void let_stream_pass() {
+    slot_->words().done.store(slot_->slot().use, std::memory_order_release);
+  }
   Status write(std::atomic<uint64_t>& word, bool behind_begin) const;
 
   const std::unique_ptr<BounceSlot> slot_;
@@ -100,8 +115,13 @@ class CapturedNetworkCrossing final : public exec::NetworkCrossing,
 
   void set(PutCall put) { put_ = std::move(put); }
   std::byte* memory() const override { return slot_->memory(); }
+  exec::PinnedRange pinned() const override { return slot_->pinned(); }
+  void keep(std::shared_ptr<const void> kept) override { slot_->keep(std::move(kept)); }
   // The stream waits for the host's end anyway.
-  void begin() override {}
+  void begin(std::shared_ptr<const std::atomic<bool>> left) override {
+    slot_->set_quiet(std::move(left));
+  }
+  void end() override { slot_->set_quiet({}); }
   std::shared_ptr<exec::Fence> fence() override;
   void skip() override;
   std::byte* input() const override { return nullptr; }
