@@ -1,5 +1,5 @@
 // For tests: ranks of several hosts in one thread, over real arenas and messages that are copied at
-// once, with the bytes that cross counted.
+// once, with the bytes that cross counted. A message may stay under way for its sender.
 #pragma once
 
 #include <cstring>
@@ -32,6 +32,7 @@ class MessageBoard {
     sent_bytes_[{std::get<0>(channel), std::get<1>(channel)}] += bytes.size();
     channels_[channel].sends.push_back(std::move(bytes));
     deliver(channel);
+    ++sends_;
     return next_++;
   }
   Ticket receive(Channel channel, std::span<const transport::Buffer> pieces) {
@@ -41,6 +42,15 @@ class MessageBoard {
     return ticket;
   }
   bool received(Ticket ticket) const { return done_.contains(ticket); }
+  bool sent(Ticket ticket) const { return !held_ || let_out_.contains(ticket); }
+  /// From now on no message is out before let_out(). Its receiver has it all the same.
+  void hold_sends() { held_ = true; }
+  /// All messages that have been sent so far.
+  void let_out() {
+    for (Ticket ticket = 1; ticket < next_; ++ticket) let_out_.insert(ticket);
+  }
+  /// How many messages have been sent.
+  uint64_t sends() const { return sends_; }
   bool differs() const { return differs_; }
   /// Between ranks of different nodes of a level.
   uint64_t bytes_across(const group::GroupView& group, size_t level) const {
@@ -81,8 +91,10 @@ class MessageBoard {
 
   std::map<Channel, Queues> channels_;
   std::map<std::pair<int, int>, uint64_t> sent_bytes_;
-  std::set<Ticket> done_;
+  std::set<Ticket> done_, let_out_;
   Ticket next_ = 1;
+  uint64_t sends_ = 0;
+  bool held_ = false;
   bool differs_ = false;
 };
 
@@ -104,7 +116,7 @@ class BoardLink final : public transport::Link, public transport::Stream {
                  std::span<const transport::Buffer> pieces) override {
     return board_.receive({peer_, rank_, channel.lane}, pieces);
   }
-  bool sent(Ticket /*ticket*/) const override { return true; }
+  bool sent(Ticket ticket) const override { return board_.sent(ticket); }
   bool received(Ticket ticket) const override { return board_.received(ticket); }
   void tell(transport::ChannelId /*channel*/, const transport::Note& /*note*/) override {}
   uint64_t heard(transport::ChannelId /*channel*/, transport::Note& /*note*/) const override {
