@@ -48,7 +48,6 @@
  *           before does nothing in later epochs but come to its end, and keeps their rings' memory:
  *           destroy it, and capture the calls anew. If rings cannot be made, the edit succeeds,
  *           the log says why on every rank, and calls go by the host until the next edit.
- *           Registered device memory (unlike that of the host) must be registered anew.
  * Threads:  as for all calls on a communicator: one at a time. */
 #ifndef TUTTI_EDITS_H_
 #define TUTTI_EDITS_H_

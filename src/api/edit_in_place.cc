@@ -155,8 +155,11 @@ class EditAttempts {
       session.give_up(status);
       return status;
     }
-    EpochMaking pending{*edit_.process,         edit_.handle->config, history_, session,
-                        {&parent.memory(), {}}, &parent.membership(), {}};
+    comm::MemorySource memory;
+    memory.before = &parent.memory();
+    memory.devices = &parent.streams().places();
+    EpochMaking pending{*edit_.process, edit_.handle->config, history_, session,
+                        memory,         &parent.membership(), {}};
     // A newcomer has no model of this group, and all ranks must choose by the same one.
     const bool has_newcomers = !history_->view().newcomers.empty();
     if (parent.model().is_known && !has_newcomers) pending.inherited = parent.model().model;

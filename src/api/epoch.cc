@@ -28,8 +28,8 @@ CreateOptions create_options_of_epoch(const EpochMaking& pending, std::vector<st
   creation.previous = pending.previous;
   creation.inherited = pending.inherited;
   comm::MemoryTable* const before = pending.memory.before;
-  const std::string own =
-      before == nullptr ? comm::MemoryTable::list_of_newcomer() : before->list();
+  const std::string own = before == nullptr ? comm::MemoryTable::list_of_newcomer()
+                                            : before->list(*pending.memory.devices);
   creation.exchange = [&session = pending.session, &lists, own](
                           std::string_view card,
                           const WaitLimit& wait_limit) -> Result<std::vector<std::string>> {

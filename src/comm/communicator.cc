@@ -270,7 +270,11 @@ Result<KeptMemory> Communicator::take_over(const MemorySource& source,
       source, lists, {id(), options_.membership.self.epoch, 0},
       [&](const std::string& text) { return gather_texts(text, left_ns); },
       [&](const WindowMemory& memory) { return streams_->share(memory); });
-  if (kept.ok()) return kept;
+  if (kept.ok()) {
+    const Status taken = streams_->take_over(source.devices, kept.value());
+    if (taken.ok()) return kept;
+    kept = taken;
+  }
   failure_->abort(kept.status());
   give_up();
   (void)close_windows(kStretchPatienceNs);

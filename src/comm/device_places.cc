@@ -96,8 +96,50 @@ uint64_t DevicePlaces::add(std::byte* memory, uint64_t bytes,
   return last_handle_;
 }
 
+std::map<uint64_t, uint64_t> DevicePlaces::list() const {
+  std::map<uint64_t, uint64_t> bytes;
+  const MutexLock lock(mutex_);
+  for (const Registered& one : all_) bytes[one.handle] = one.bytes;
+  return bytes;
+}
+
+uint64_t DevicePlaces::last_handle() const {
+  const MutexLock lock(mutex_);
+  return last_handle_;
+}
+
+void DevicePlaces::go_on_behind(uint64_t last) {
+  const MutexLock lock(mutex_);
+  last_handle_ = std::max(last_handle_, last);
+}
+
+Status DevicePlaces::take_over(const DevicePlaces& before, const std::set<uint64_t>& of_all,
+                               const Share& share) {
+  std::vector<Registered> kept;
+  std::set<uint64_t> unused;
+  {
+    const MutexLock lock(before.mutex_);
+    unused = before.unused_;
+    for (const Registered& old : before.all_) {
+      if (of_all.contains(old.handle)) kept.push_back(old);
+      if (!of_all.contains(old.handle)) unused.insert(old.handle);
+    }
+  }
+  for (Registered& one : kept) {
+    one.shared = share(one.memory, one.bytes);
+    const Status shared = one.shared.status();
+    if (!shared.ok() && shared.code() != Code::kUnsupported) return shared;
+  }
+  const MutexLock lock(mutex_);
+  all_ = std::move(kept);
+  unused_ = std::move(unused);
+  has_any_.store(!all_.empty(), std::memory_order_relaxed);
+  return {};
+}
+
 bool DevicePlaces::remove(uint64_t handle) {
   const MutexLock lock(mutex_);
+  if (unused_.erase(handle) > 0) return true;
   const size_t removed =
       std::erase_if(all_, [handle](const Registered& one) { return one.handle == handle; });
   has_any_.store(!all_.empty(), std::memory_order_relaxed);

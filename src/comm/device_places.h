@@ -14,7 +14,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +46,17 @@ class DevicePlaces {
   /// `shared` is from exec::DeviceRank::share(): its error says why calls stay staged.
   uint64_t add(std::byte* memory, uint64_t bytes,
                Result<std::shared_ptr<const exec::PeerMemory>> shared);
+  /// Handles and bytes of all; and the last handle that was given.
+  std::map<uint64_t, uint64_t> list() const;
+  uint64_t last_handle() const;
+  /// Of an epoch that follows an edit: handles go on behind `last`, equal on all ranks. `share` is
+  /// collective, for each registration of `before` whose handle is among `of_all`; those of other
+  /// handles are registered no more. An error is share()'s, but for kUnsupported.
+  using Share =
+      std::function<Result<std::shared_ptr<const exec::PeerMemory>>(std::byte*, uint64_t)>;
+  Status take_over(const DevicePlaces& before, const std::set<uint64_t>& of_all,
+                   const Share& share);
+  void go_on_behind(uint64_t last);
   /// False if there is none of this handle. Calls that are under way keep what they read.
   bool remove(uint64_t handle);
   /// How the request runs on this rank, if it is direct. `least_bytes`: shorter inputs are staged.
@@ -69,6 +83,7 @@ class DevicePlaces {
 
   mutable Mutex mutex_;
   std::vector<Registered> all_ TUTTI_GUARDED_BY(mutex_);
+  std::set<uint64_t> unused_ TUTTI_GUARDED_BY(mutex_);  // handles whose memory an edit did not keep
   uint64_t last_handle_ TUTTI_GUARDED_BY(mutex_) = kFirstHandle;
   std::atomic<bool> has_any_{false};  // written under mutex_
 };

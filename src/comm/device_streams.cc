@@ -214,16 +214,32 @@ Result<select::DeviceWay> DeviceStreams::find_way(bool are_apart) {
   return mine;
 }
 
-uint64_t DeviceStreams::add(const WindowMemory& mine, Status& failed) {
+Result<std::shared_ptr<const exec::PeerMemory>> DeviceStreams::share_all(std::byte* memory,
+                                                                         uint64_t bytes) {
   using Shared = Result<std::shared_ptr<const exec::PeerMemory>>;
-  Shared shared = calls_ != nullptr ? calls_->share(mine.base, mine.bytes)
+  Shared shared = calls_ != nullptr ? calls_->share(memory, bytes)
                                     : Shared(Status::unsupported("no rank has a device"));
-  if (!shared.ok() && shared.status().code() != Code::kUnsupported) failed = shared.status();
   if (!shared.ok()) {
     options_.env->log->info("{}: registered device memory stays staged: {}",
                             name_of(membership_.rank()), shared.status().message());
   }
+  return shared;
+}
+
+uint64_t DeviceStreams::add(const WindowMemory& mine, Status& failed) {
+  auto shared = share_all(mine.base, mine.bytes);
+  if (!shared.ok() && shared.status().code() != Code::kUnsupported) failed = shared.status();
   return places_.add(mine.base, mine.bytes, std::move(shared));
+}
+
+Status DeviceStreams::take_over(const DevicePlaces* before, KeptMemory& kept) {
+  places_.go_on_behind(kept.last_device_handle);
+  if (before == nullptr) return {};
+  Status taken = places_.take_over(
+      *before, kept.device_handles,
+      [this](std::byte* memory, uint64_t bytes) { return share_all(memory, bytes); });
+  if (taken.ok()) kept.registrations += static_cast<uint32_t>(kept.device_handles.size());
+  return taken;
 }
 
 Status DeviceStreams::remove(uint64_t number) {

@@ -101,6 +101,10 @@ class DeviceStreams {
   /// all.
   uint64_t add(const WindowMemory& mine, Status& failed);
   Status remove(uint64_t number);
+  const DevicePlaces& places() const { return places_; }
+  /// Collective, in an epoch that follows an edit: what it keeps of the one before, of which a
+  /// newcomer has none (null).
+  Status take_over(const DevicePlaces* before, KeptMemory& kept);
   /// Collective, with a device or without: parts of a window in device memory (ShareDevices).
   Result<DeviceParts> share(const WindowMemory& mine);
 
@@ -154,6 +158,7 @@ class DeviceStreams {
   Status wait_until_over(uint64_t patience_ns);
   Status agree_or_undo(const Status& mine, Code of_others, const std::function<Status()>& undo);
   exec::DeviceRankOptions rank_options(CallRecorder& recorder, const select::Model& model);
+  Result<std::shared_ptr<const exec::PeerMemory>> share_all(std::byte* memory, uint64_t bytes);
   Result<select::DeviceWay> find_way(bool are_apart);
   /// By which a call runs, where it can be had.
   EngineWish engine_for(EngineWish asked) const {

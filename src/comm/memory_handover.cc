@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/mutex.h"
 #include "src/base/wait.h"
+#include "src/comm/device_places.h"
 #include "src/comm/memory_table.h"
 #include "src/consensus/bytes.h"
 
@@ -19,7 +20,8 @@ struct MemoryTable::Inventory {
   uint64_t regions = 0;        // numbers of windows up to this one are taken
   uint64_t registrations = 0;  // the same of registered memory
   std::set<uint64_t> windows;
-  std::map<uint64_t, uint64_t> registered;  // their bytes by number
+  std::map<uint64_t, uint64_t> registered;  // their bytes by number, and those of device memory
+  uint64_t last_on_device = 0;              // as `registrations`, of device memory
 
   std::string write() const;
   static std::optional<Inventory> read(std::string_view text);
@@ -36,6 +38,7 @@ std::string MemoryTable::Inventory::write() const {
   consensus::ByteWriter out;
   out.number(regions);
   out.number(registrations);
+  out.number(last_on_device);
   out.number(windows.size());
   for (const uint64_t number : windows) out.number(number);
   out.number(registered.size());
@@ -51,6 +54,7 @@ std::optional<MemoryTable::Inventory> MemoryTable::Inventory::read(std::string_v
   Inventory read;
   read.regions = in.number();
   read.registrations = in.number();
+  read.last_on_device = in.number();
   const uint64_t windows = in.number();
   if (windows > kMostListed) return std::nullopt;
   for (uint64_t i = 0; i < windows; ++i) read.windows.insert(in.number());
@@ -64,8 +68,10 @@ std::optional<MemoryTable::Inventory> MemoryTable::Inventory::read(std::string_v
   return read;
 }
 
-std::string MemoryTable::list() {
+std::string MemoryTable::list(const DevicePlaces& devices) {
   Inventory mine;
+  mine.registered = devices.list();
+  mine.last_on_device = devices.last_handle();
   mine.regions = regions_;
   mine.registrations = registrations_.last_number();
   const MutexLock lock(mutex_);
@@ -101,6 +107,7 @@ Result<KeptMemory> MemoryTable::take_over(const MemorySource& source,
     }
     all.regions = std::max(all.regions, theirs->regions);
     all.registrations = std::max(all.registrations, theirs->registrations);
+    all.last_on_device = std::max(all.last_on_device, theirs->last_on_device);
     all.windows.merge(theirs->windows);
     if (rank == 0) all.registered = theirs->registered;
     std::erase_if(all.registered, [&](const auto& entry) {
@@ -119,9 +126,12 @@ Result<KeptMemory> MemoryTable::take_over(const MemorySource& source,
     if (!window.ok()) return window.status();
     if (window.value() != nullptr) kept.windows.push_back(window.value());
   }
-  if (source.before == nullptr) return kept;
+  kept.last_device_handle = all.last_on_device;
   std::set<uint64_t> of_all;
-  for (const auto& [number, bytes] : all.registered) of_all.insert(number);
+  for (const auto& [number, bytes] : all.registered) {
+    (number < DevicePlaces::kFirstHandle ? of_all : kept.device_handles).insert(number);
+  }
+  if (source.before == nullptr) return kept;
   const Result<uint32_t> registrations = take_registrations(*source.before, of_all, gather);
   if (!registrations.ok()) return registrations.status();
   kept.registrations = registrations.value();

@@ -24,18 +24,22 @@
 
 namespace tutti::comm {
 
+class DevicePlaces;
 class MemoryTable;
 
 /// Where the memory of an epoch that follows an edit comes from.
 struct MemorySource {
-  MemoryTable* before = nullptr;    // of this rank, in the epoch that it leaves; null: a newcomer
-  std::vector<WindowMemory> parts;  // a newcomer's, of the open windows by rising numbers
+  MemoryTable* before = nullptr;  // of this rank, in the epoch that it leaves; null: a newcomer
+  const DevicePlaces* devices = nullptr;  // the same of the device's
+  std::vector<WindowMemory> parts;        // a newcomer's, of the open windows by rising numbers
 };
 
 /// The memory that an epoch has from the one before.
 struct KeptMemory {
-  std::vector<Window*> windows;  // of this rank; the table's
-  uint32_t registrations = 0;    // that calls may use
+  std::vector<Window*> windows;       // of this rank; the table's
+  uint32_t registrations = 0;         // that calls may use
+  std::set<uint64_t> device_handles;  // of registrations of device memory that all ranks have
+  uint64_t last_device_handle = 0;    // of all ranks
 };
 
 class MemoryTable {
@@ -73,7 +77,7 @@ class MemoryTable {
   }
 
   /// A list of what this rank has, for the members of the next epoch; or a newcomer. Any length.
-  std::string list();
+  std::string list(const DevicePlaces& devices);
   static std::string list_of_newcomer();
   /// Collective, in an epoch that follows an edit, before anything else; `lists` by rank. The
   /// windows that any member has open are made anew over the same memory, with their numbers;

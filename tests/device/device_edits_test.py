@@ -97,6 +97,16 @@ class DeviceEdits(unittest.TestCase):
     def test_with_slow_streams_and_one_queue(self):
         self.right("shrink", SOFTDEV_SKEW_US="300", SOFTDEV_CHANNELS="1")
 
+    def test_registered_memory_and_windows_stay(self):
+        environment = dict(clean_environment(), TUTTI_DEVICE_RING_BYTES="512K", SOFTDEV_DEVICES="3",
+                           TUTTI_LOG="info", TUTTI_MAILBOX_BYTES="0",
+                           LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"))
+        done = subprocess.run([os.path.join(BUILD, "bin", "tests", "device_edited_memory")],
+                              text=True, env=environment, capture_output=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        direct = done.stderr.count("all_gather reads registered device memory where it lies")
+        self.assertEqual(direct, 3 + 2)
+
     def test_the_program_notices_another_way(self):
         done = run("turn", "--says", "by carrier pigeon")
         self.assertEqual(done.returncode, 1, done.stdout)

@@ -48,6 +48,11 @@ class Seat {
   bool copy(const drivers::cuda::DeviceMemory& target, const drivers::cuda::DeviceMemory& source,
             size_t bytes);
 
+  /// The same between addresses, which is over when this returns.
+  bool copy_at(drivers::cuda::CUdeviceptr target, drivers::cuda::CUdeviceptr source, size_t bytes) {
+    return copy_bytes(target, source, bytes) && synchronize();
+  }
+
  private:
   Seat(const drivers::cuda::Cuda& cuda, drivers::cuda::PrimaryContext context);
   bool copy_bytes(drivers::cuda::CUdeviceptr target, drivers::cuda::CUdeviceptr source,
