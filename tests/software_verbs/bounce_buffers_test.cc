@@ -213,10 +213,12 @@ TEST_F(BounceBuffers, GoToNobodyWhileACallIsUnderWayThatNobodyWaitsForAnyMore) {
 
 TEST_F(BounceBuffers, StayWhileACommunicatorHasAnnouncedThem) {
   auto owner = ends_[0]->crossing().pinned().owner;
+  const std::byte* const memory = ends_[0]->crossing().memory();
   for (auto& end : ends_) end->drop_crossing();
   const uint64_t pinned = client().statistics().live_pinned_bytes;
   pool_.trim();
   EXPECT_EQ(client().statistics().live_pinned_bytes, pinned / 2);
+  EXPECT_EQ(taken_next(), memory) << "the pool has forgotten it";
   owner.reset();
   pool_.trim();
   EXPECT_EQ(client().statistics().live_pinned_bytes, 0u);
