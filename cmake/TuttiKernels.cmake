@@ -4,6 +4,21 @@
 
 option(TUTTI_KERNELS "Compile kernels where nvcc is found" ON)
 
+# The kernels of src/engines/cuda/NAME.cu, compiled once for ARCH and assembled for each of CODES; DEFINED
+# names the file for fold_image.cc.
+function(tutti_add_image name arch codes flags defined)
+  set(source "${PROJECT_SOURCE_DIR}/src/engines/cuda/${name}.cu")
+  set(image "${PROJECT_BINARY_DIR}/kernels/${name}.fatbin")
+  add_custom_command(OUTPUT "${image}"
+    COMMAND "${TUTTI_NVCC}" ${flags} -fatbin -Xfatbin=-compress-all -Xptxas --warn-on-local-memory-usage
+            -gencode "arch=${arch},code=[${codes}]" -MD -MF "${image}.d" -MT "${image}"
+            "${source}" -o "${image}"
+    DEPENDS "${source}" DEPFILE "${image}.d" COMMENT "Compiling ${name} kernels for ${codes}" VERBATIM)
+  set_property(SOURCE src/engines/cuda/fold_image.cc APPEND PROPERTY
+               COMPILE_DEFINITIONS "${defined}=\"${image}\"")
+  set_property(SOURCE src/engines/cuda/fold_image.cc APPEND PROPERTY OBJECT_DEPENDS "${image}")
+endfunction()
+
 function(tutti_add_kernels)
   if(NOT TUTTI_KERNELS)
     return()
@@ -38,18 +53,28 @@ function(tutti_add_kernels)
   if(NOT TUTTI_NVCC_CODES)
     return()
   endif()
-  # One pass of the compiler proper, whose PTX is assembled for each.
   list(JOIN TUTTI_NVCC_CODES "," codes)
-  set(source "${PROJECT_SOURCE_DIR}/src/engines/cuda/fold.cu")
-  set(image "${PROJECT_BINARY_DIR}/kernels/fold.fatbin")
-  add_custom_command(OUTPUT "${image}"
-    COMMAND "${TUTTI_NVCC}" ${flags} -fatbin -Xfatbin=-compress-all -Xptxas --warn-on-local-memory-usage
-            -gencode "arch=compute_80,code=[${codes}]" -MD -MF "${image}.d" -MT "${image}"
-            "${source}" -o "${image}"
-    DEPENDS "${source}" DEPFILE "${image}.d" COMMENT "Compiling kernels for ${codes}" VERBATIM)
-  set_source_files_properties(src/engines/cuda/fold_image.cc PROPERTIES
-    COMPILE_DEFINITIONS "TUTTI_FOLD_IMAGE=\"${image}\"" OBJECT_DEPENDS "${image}"
-    SKIP_PRECOMPILE_HEADERS ON)
+  tutti_add_image(fold compute_80 "${codes}" "${flags}" TUTTI_FOLD_IMAGE)
+  # Instructions of multicast came with CUDA 12.1 and compute capability 9.0.
+  if(NOT DEFINED TUTTI_NVCC_MULTICAST_CODES)
+    set(probe "${PROJECT_BINARY_DIR}/kernels/multicast_probe.cu")
+    file(WRITE "${probe}" "__global__ void probe(unsigned* a) {\n  asm volatile("
+         "\"multimem.st.relaxed.sys.global.u32 [%0], %1;\" ::\"l\"(a), \"r\"(1) : \"memory\");\n}\n")
+    execute_process(COMMAND "${TUTTI_NVCC}" ${flags} -arch=sm_90 -cubin "${probe}" -o "${probe}.cubin"
+                    RESULT_VARIABLE failed OUTPUT_VARIABLE why ERROR_VARIABLE why)
+    set(codes "")
+    if(NOT failed)
+      set(codes ${TUTTI_NVCC_CODES})
+      list(REMOVE_ITEM codes compute_80 sm_80)
+      list(PREPEND codes compute_90)
+    endif()
+    set(TUTTI_NVCC_MULTICAST_CODES "${codes}" CACHE INTERNAL "what kernels of multicast are compiled for")
+  endif()
+  if(TUTTI_NVCC_MULTICAST_CODES)
+    list(JOIN TUTTI_NVCC_MULTICAST_CODES "," codes)
+    tutti_add_image(multicast compute_90 "${codes}" "${flags}" TUTTI_MULTICAST_IMAGE)
+  endif()
+  set_source_files_properties(src/engines/cuda/fold_image.cc PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 tutti_add_kernels()

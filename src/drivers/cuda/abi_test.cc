@@ -44,6 +44,7 @@ static_assert(!kCalledAlike<int (*)(int*), int (*)(int*, int)>);
 #define TUTTI_CUDA_COMPARE(name, version, parameters) \
   static_assert(kCalledAlike<CUresult(*) parameters, decltype(&::name)>, #name);
 TUTTI_CUDA_FUNCTIONS(TUTTI_CUDA_COMPARE)
+TUTTI_CUDA_OPTIONAL_FUNCTIONS(TUTTI_CUDA_COMPARE)
 #undef TUTTI_CUDA_COMPARE
 #if CUDA_VERSION >= 13000
 static_assert(kCalledAlike<CopyBatch130, decltype(&::cuMemcpyBatchAsync)>);
@@ -185,6 +186,13 @@ TUTTI_SAME_FIELD(CUmemAllocationProp, gpuDirectRDMACapable, ::CUmemAllocationPro
                  allocFlags.gpuDirectRDMACapable);
 TUTTI_SAME_FIELD(CUmemAllocationProp, usage, ::CUmemAllocationProp, allocFlags.usage);
 static_assert(sizeof(CUmemAccessDesc) == sizeof(::CUmemAccessDesc));
+TUTTI_SAME_VALUE(kMulticastMinimum, CU_MULTICAST_GRANULARITY_MINIMUM);
+TUTTI_SAME_VALUE(kMulticastRecommended, CU_MULTICAST_GRANULARITY_RECOMMENDED);
+static_assert(sizeof(CUmulticastObjectProp) == sizeof(::CUmulticastObjectProp));
+TUTTI_SAME_FIELD(CUmulticastObjectProp, numDevices, ::CUmulticastObjectProp, numDevices);
+TUTTI_SAME_FIELD(CUmulticastObjectProp, size, ::CUmulticastObjectProp, size);
+TUTTI_SAME_FIELD(CUmulticastObjectProp, handleTypes, ::CUmulticastObjectProp, handleTypes);
+TUTTI_SAME_FIELD(CUmulticastObjectProp, flags, ::CUmulticastObjectProp, flags);
 TUTTI_SAME_FIELD(CUmemAccessDesc, flags, ::CUmemAccessDesc, flags);
 static_assert(sizeof(CUmemcpyAttributes) == sizeof(::CUmemcpyAttributes));
 TUTTI_SAME_FIELD(CUmemcpyAttributes, srcAccessOrder, ::CUmemcpyAttributes, srcAccessOrder);

@@ -129,6 +129,14 @@ struct CUmemAllocationProp {
   unsigned char reserved[4];
 };
 
+struct CUmulticastObjectProp {
+  unsigned numDevices;
+  size_t size;
+  unsigned long long handleTypes;
+  unsigned long long flags;
+};
+enum CUmulticastGranularity_flags : int { kMulticastMinimum = 0, kMulticastRecommended = 1 };
+
 struct CUmemAccessDesc {
   CUmemLocation location;
   CUmemAccess_flags flags;

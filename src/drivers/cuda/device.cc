@@ -55,6 +55,7 @@ Result<DeviceFacts> DeviceFacts::read(const Cuda& cuda, CUdevice device) {
   facts.flushes_remote_writes = ask(kDeviceCanFlushRemoteWrites) != 0;
   facts.virtual_memory = ask(kDeviceVirtualMemory) != 0;
   facts.posix_descriptors = ask(kDeviceHandlePosixDescriptor) != 0;
+  facts.multicast = ask(kDeviceMulticast) != 0;
   facts.registers_host_memory = ask(kDeviceHostRegister) != 0;
   facts.host_addresses_work = ask(kDeviceHostPointerForRegistered) != 0;
   if (!failed.ok()) return failed;

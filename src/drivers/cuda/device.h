@@ -23,6 +23,7 @@ struct DeviceFacts {
   bool flushes_remote_writes = false;
   bool virtual_memory = false;     // DeviceMemory works
   bool posix_descriptors = false;  // and can be exported
+  bool multicast = false;          // it can be in a team of multicast (multicast.h)
   bool registers_host_memory = false;
   bool host_addresses_work = false;  // registered memory has one address on host and device
 

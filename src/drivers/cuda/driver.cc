@@ -76,6 +76,10 @@ Status Cuda::resolve(GetProcAddress get) {
   if (call.name == nullptr && missing == nullptr) missing = #name;
   TUTTI_CUDA_FUNCTIONS(TUTTI_CUDA_RESOLVE)
 #undef TUTTI_CUDA_RESOLVE
+#define TUTTI_CUDA_RESOLVE_OPTIONAL(name, version, parameters) \
+  get(#name, reinterpret_cast<void**>(&call.name), version, 0, &found);
+  TUTTI_CUDA_OPTIONAL_FUNCTIONS(TUTTI_CUDA_RESOLVE_OPTIONAL)
+#undef TUTTI_CUDA_RESOLVE_OPTIONAL
   if (missing != nullptr) {
     return Status::unsupported(fmt::format("the CUDA driver {} has no {}; update or reinstall it",
                                            version_text(version_), missing));

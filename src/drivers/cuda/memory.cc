@@ -21,17 +21,6 @@ CUmemAllocationProp exportable_on(CUdevice device) {
   return properties;
 }
 
-Result<Fd> export_handle(const Cuda& cuda, CUmemGenericAllocationHandle handle) {
-  const UncapturedScope uncaptured(cuda);
-  int descriptor = -1;
-  const CUresult result =
-      cuda.call.cuMemExportToShareableHandle(&descriptor, handle, kHandlePosixDescriptor, 0);
-  if (result != kSuccess) return cuda.error_status(result, "cuMemExportToShareableHandle");
-  Fd kept(descriptor);
-  if (!kept.valid()) return errno_status("the descriptor of device memory");
-  return kept;
-}
-
 /// The driver's error with the size that was asked for.
 Status with_bytes(const Status& error, size_t bytes) {
   return {error.code(), fmt::format("{} ({} bytes)", error.message(), bytes)};
@@ -47,7 +36,21 @@ Result<CUmemGenericAllocationHandle> create_handle(const Cuda& cuda, CUdevice de
   return handle;
 }
 
+}  // namespace
+
+Result<Fd> export_handle(const Cuda& cuda, CUmemGenericAllocationHandle handle) {
+  const UncapturedScope uncaptured(cuda);
+  int descriptor = -1;
+  const CUresult result =
+      cuda.call.cuMemExportToShareableHandle(&descriptor, handle, kHandlePosixDescriptor, 0);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemExportToShareableHandle");
+  Fd kept(descriptor);
+  if (!kept.valid()) return errno_status("the descriptor of device memory");
+  return kept;
+}
+
 Result<CUmemGenericAllocationHandle> import_handle(const Cuda& cuda, int descriptor) {
+  const UncapturedScope uncaptured(cuda);
   CUmemGenericAllocationHandle handle = 0;
   // The interface takes the descriptor in the place of a pointer.
   void* const as_pointer = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
@@ -56,8 +59,6 @@ Result<CUmemGenericAllocationHandle> import_handle(const Cuda& cuda, int descrip
   if (result != kSuccess) return cuda.error_status(result, "cuMemImportFromShareableHandle");
   return handle;
 }
-
-}  // namespace
 
 Result<DeviceMemory> DeviceMemory::allocate(const Cuda& cuda, CUdevice device, size_t bytes) {
   if (bytes == 0) return Status::invalid_argument("device memory of 0 bytes");

@@ -15,6 +15,11 @@
 
 namespace tutti::drivers::cuda {
 
+/// A new descriptor of an object of the driver, to be sent to another process, and what that gets
+/// of it: a handle of its own. The descriptor stays the caller's and may be closed afterwards.
+Result<Fd> export_handle(const Cuda& cuda, CUmemGenericAllocationHandle handle);
+Result<CUmemGenericAllocationHandle> import_handle(const Cuda& cuda, int descriptor);
+
 /// Device memory by the virtual memory API: it can be handed to other processes as a descriptor,
 /// and lives until the last process that has it lets go, also where the one that made it is killed.
 /// No context needs to be current. Its contents are undefined at first.
@@ -46,6 +51,8 @@ class DeviceMemory {
 
   CUdeviceptr address() const { return address_; }
   size_t bytes() const { return bytes_; }
+  /// Of the driver; 0: released.
+  CUmemGenericAllocationHandle handle() const { return handle_; }
 
  private:
   DeviceMemory(const Cuda& cuda, CUmemGenericAllocationHandle handle, size_t bytes)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/software_device/client.h"
 #include "tests/software_device/library.h"
 
@@ -13,6 +15,7 @@ class OnSoftwareDevice : public testing::Test {
  protected:
   static const softdev::Client& client() {
     static const softdev::Client* const opened = [] {
+      setenv("SOFTDEV_MULTICAST", "1", 0);  // in teams of one
       auto result = softdev::Client::open(softdev::software_device_library());
       EXPECT_TRUE(result.ok()) << result.status().message();
       return result.ok() ? new softdev::Client(std::move(result).value()) : nullptr;

@@ -42,6 +42,8 @@ int attribute(CUdevice_attribute which, CUdevice device) {
       return static_cast<int>(settings().multiprocessors);
     case kDeviceSharedByMps:
       return static_cast<int>(settings().mps);
+    case kDeviceMulticast:
+      return device < settings().multicast ? 1 : 0;
     case kDeviceCopyEngines:
       return static_cast<int>(settings().engines);
     case kDevicePciBusId:
@@ -57,7 +59,7 @@ int attribute(CUdevice_attribute which, CUdevice device) {
     case kDeviceWaitValueNor:
       return 1;
     default:
-      return 0;  // not there: multicast, fabric handles, flushing, pageable access, ...
+      return 0;  // not there: fabric handles, flushing, pageable access, ...
   }
 }
 

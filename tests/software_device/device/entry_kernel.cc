@@ -13,6 +13,7 @@
 #include "tests/software_device/device/device.h"
 #include "tests/software_device/device/entry_points.h"
 #include "tests/software_device/device/kernels.h"
+#include "tests/software_device/device/multicast.h"
 #include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
@@ -36,7 +37,7 @@ Kernels& kernels() {
   static Kernels* const all = [] {
     auto* made = new Kernels;
     if (settings().kernels == 0) return made;
-    for (const auto& kernels : {known_kernels(), waiting_kernels()}) {
+    for (const auto& kernels : {known_kernels(), multicast_kernels(), waiting_kernels()}) {
       for (const KnownKernel& one : kernels) {
         made->by_name[one.name] = {one.function, {one.parameter_bytes}, one.waits};
       }
@@ -86,6 +87,25 @@ std::vector<std::unique_ptr<WholeRange>>& touched() {
 }
 
 }  // namespace
+
+std::vector<char*> touch_team(uint64_t address, size_t bytes, int device, bool writes) {
+  const auto mapping = addresses().find(address);
+  const bool is_team = mapping && mapping->kind == Kind::kMulticast;
+  const bool reaches = is_team && ((mapping->reachable >> device) & 1) != 0;
+  std::vector<Segment> segments;
+  if (reaches && bytes <= mapping->bytes - (address - mapping->address)) {
+    segments = mapping->multicast->locate(mapping->offset + (address - mapping->address), bytes);
+  }
+  if (segments.empty()) fail_operation("a kernel reaches for a team's memory", address, bytes);
+  std::vector<char*> places;
+  for (const Segment& segment : segments) {
+    if (Agent* agent = running_agent(); agent != nullptr) {
+      check_access(*agent, segment.place, segment.bytes, writes);
+    }
+    places.push_back(segment.data);
+  }
+  return places;
+}
 
 // All images have the same functions, under the names that the host's have.
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {

@@ -12,6 +12,7 @@
 
 #include "tests/software_device/device/device.h"
 #include "tests/software_device/device/entry_points.h"
+#include "tests/software_device/device/handles.h"
 #include "tests/software_device/device/ipc.h"
 #include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
@@ -36,36 +37,6 @@ bool take_memory(size_t bytes) {
 void give_memory_back(size_t bytes) {
   used -= bytes;
   count(&SoftdevStatistics::live_device_bytes, -static_cast<int64_t>(bytes));
-}
-
-/// The handles of physical memory, each with how many times it was given out.
-struct Handles {
-  struct Entry {
-    std::shared_ptr<Physical> physical;
-    int given_out = 0;
-    bool imported = false;
-  };
-  std::mutex mutex;
-  std::map<CUmemGenericAllocationHandle, Entry> entries;
-};
-
-Handles& handles() {
-  static Handles* const all = new Handles;
-  return *all;
-}
-
-CUmemGenericAllocationHandle give_out(std::shared_ptr<Physical> physical, bool imported) {
-  const std::lock_guard lock(handles().mutex);
-  const CUmemGenericAllocationHandle handle = addresses().next_id();
-  handles().entries[handle] = {std::move(physical), 1, imported};
-  count(&SoftdevStatistics::live_handles, 1);
-  return handle;
-}
-
-std::shared_ptr<Physical> physical_of(CUmemGenericAllocationHandle handle) {
-  const std::lock_guard lock(handles().mutex);
-  const auto found = handles().entries.find(handle);
-  return found != handles().entries.end() ? found->second.physical : nullptr;
 }
 
 CUresult allocate(Context& context, size_t bytes, Kind kind, uintptr_t* address) {
@@ -277,7 +248,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
     auto physical = Physical::make(bytes, properties->location.id);
     if (physical == nullptr) return kErrorOutOfMemory;
     std::memset(physical->alias, kFresh, bytes);
-    *handle = give_out(std::move(physical), false);
+    *handle = give_out({.physical = std::move(physical)});
     return kSuccess;
   });
 }
@@ -289,7 +260,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (found == handles().entries.end()) return kErrorInvalidValue;
     count(&SoftdevStatistics::live_handles, -1);
     if (--found->second.given_out > 0) return kSuccess;
-    if (!found->second.imported) give_memory_back(found->second.physical->bytes);
+    const Handles::Entry& entry = found->second;
+    if (!entry.imported && entry.physical != nullptr) give_memory_back(entry.physical->bytes);
     handles().entries.erase(found);
     return kSuccess;
   });
@@ -299,7 +271,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   return entered([&] {
     const auto mapping = addresses().find(reinterpret_cast<uintptr_t>(address));
     if (!mapping || mapping->kind != Kind::kVirtual) return kErrorInvalidValue;
-    *handle = give_out(mapping->physical, true);
+    *handle = give_out({.physical = mapping->physical, .imported = true});
     return kSuccess;
   });
 }
@@ -333,9 +305,10 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long) {
   return entered([&] {
-    auto physical = physical_of(handle);
-    if (physical == nullptr) return kErrorInvalidValue;
-    return addresses().map(address, bytes, offset, std::move(physical));
+    Handles::Entry entry = entry_of(handle);
+    if (entry.multicast != nullptr) return map_multicast(address, bytes, offset, entry.multicast);
+    if (entry.physical == nullptr) return kErrorInvalidValue;
+    return addresses().map(address, bytes, offset, std::move(entry.physical));
   });
 }
 
@@ -362,9 +335,10 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
                                       CUmemAllocationHandleType type, unsigned long long) {
   return entered([&] {
     if (type != kHandlePosixDescriptor) return kErrorNotSupported;
-    const auto physical = physical_of(handle);
-    if (physical == nullptr) return kErrorInvalidValue;
-    const int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+    const Handles::Entry entry = entry_of(handle);
+    if (entry.physical == nullptr && entry.multicast == nullptr) return kErrorInvalidValue;
+    const int shared = entry.physical != nullptr ? entry.physical->fd : entry.multicast->fd();
+    const int fd = fcntl(shared, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return kErrorOperatingSystem;
     std::memcpy(out, &fd, sizeof fd);
     return kSuccess;
@@ -378,9 +352,11 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
     const int own =
         fcntl(static_cast<int>(reinterpret_cast<intptr_t>(descriptor)), F_DUPFD_CLOEXEC, 0);
     if (own < 0) return kErrorInvalidValue;
-    auto physical = Physical::import(own);
-    if (physical == nullptr) return kErrorInvalidValue;
-    *handle = give_out(std::move(physical), true);
+    Handles::Entry entry{.imported = true};
+    entry.multicast = Multicast::import(own);
+    if (entry.multicast == nullptr) entry.physical = Physical::import(own);
+    if (entry.physical == nullptr && entry.multicast == nullptr) return kErrorInvalidValue;
+    *handle = give_out(std::move(entry));
     return kSuccess;
   });
 }

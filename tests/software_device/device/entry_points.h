@@ -9,6 +9,7 @@ namespace softdev {
 extern "C" {
 #define SOFTDEV_DECLARE(name, version, parameters) CUresult name parameters;
 TUTTI_CUDA_FUNCTIONS(SOFTDEV_DECLARE)
+TUTTI_CUDA_OPTIONAL_FUNCTIONS(SOFTDEV_DECLARE)
 SOFTDEV_MORE_FUNCTIONS(SOFTDEV_DECLARE)
 #undef SOFTDEV_DECLARE
 }

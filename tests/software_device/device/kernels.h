@@ -21,6 +21,11 @@ struct KnownKernel {
 };
 
 std::vector<KnownKernel> known_kernels();
+/// Those that load and store by multicast.
+std::vector<KnownKernel> multicast_kernels();
+/// For one of these: where it finds the memory of each device of the team. Empty: it is not all
+/// there, and the device has failed. `writes`: it also writes.
+std::vector<char*> touch_team(uint64_t address, size_t bytes, int device, bool writes);
 /// Those that wait for other devices.
 std::vector<KnownKernel> waiting_kernels();
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tests/software_device/device/multicast.h"
 #include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
@@ -25,6 +26,16 @@ struct Trailer {
   uint64_t bytes = 0;
   int device = 0;
 };
+
+/// By cuMemMap.
+bool is_mapped(const Mapping& mapping) {
+  return mapping.kind == Kind::kVirtual || mapping.kind == Kind::kMulticast;
+}
+
+bool may_reach(int device, const Mapping& mapping) {
+  if (mapping.kind == Kind::kMulticast) return mapping.multicast->has(device);
+  return are_near(device, mapping.physical->device);
+}
 
 }  // namespace
 
@@ -161,6 +172,7 @@ Range AddressSpace::locate(uintptr_t address, size_t bytes, int device) const {
     return range;
   }
   range.on_device = !mapping->on_host();
+  if (mapping->kind == Kind::kMulticast) return range;  // no copy, load or store may touch it
   while (bytes > 0) {
     if (mapping == nullptr || ((mapping->reachable >> device) & 1) == 0) return range;
     if (!mapping->on_host() && !are_near(device, mapping->physical->device)) return range;
@@ -209,19 +221,24 @@ CUresult AddressSpace::map(uintptr_t address, size_t bytes, size_t offset,
   if (!whole || offset > physical->bytes || bytes > physical->bytes - offset) {
     return kErrorInvalidValue;
   }
-  {
-    const std::shared_lock lock(mutex_);
-    const auto next = mappings_.lower_bound(address);
-    const bool taken = find_locked(address) != nullptr ||
-                       (next != mappings_.end() && next->first < address + bytes);
-    if (!is_reserved(address, bytes) || taken) return kErrorInvalidValue;
-  }
   Mapping mapping;
   mapping.address = address;
   mapping.bytes = bytes;
   mapping.kind = Kind::kVirtual;
   mapping.physical = std::move(physical);
   mapping.offset = offset;
+  return map(std::move(mapping));
+}
+
+CUresult AddressSpace::map(Mapping mapping) {
+  const uintptr_t address = mapping.address;
+  {
+    const std::shared_lock lock(mutex_);
+    const auto next = mappings_.lower_bound(address);
+    const bool taken = find_locked(address) != nullptr ||
+                       (next != mappings_.end() && next->first < address + mapping.bytes);
+    if (!is_reserved(address, mapping.bytes) || taken) return kErrorInvalidValue;
+  }
   mapping.reachable = 0;  // until set_access()
   add(std::move(mapping));
   count(&SoftdevStatistics::live_mappings, 1);
@@ -232,7 +249,7 @@ CUresult AddressSpace::unmap(uintptr_t address, size_t bytes) {
   const std::unique_lock lock(mutex_);
   for (size_t done = 0; done < bytes;) {
     const auto found = mappings_.find(address + done);
-    if (found == mappings_.end() || found->second.kind != Kind::kVirtual) return kErrorInvalidValue;
+    if (found == mappings_.end() || !is_mapped(found->second)) return kErrorInvalidValue;
     done += found->second.bytes;
     mappings_.erase(found);
     count(&SoftdevStatistics::live_mappings, -1);
@@ -246,9 +263,8 @@ CUresult AddressSpace::set_access(uintptr_t address, size_t bytes, const CUmemAc
   const std::unique_lock lock(mutex_);
   for (size_t done = 0; done < bytes;) {
     const auto found = mappings_.find(address + done);
-    if (found == mappings_.end() || found->second.kind != Kind::kVirtual) return kErrorInvalidValue;
-    const int owner = found->second.physical->device;
-    if (access.flags != kAccessNone && !are_near(access.location.id, owner)) {
+    if (found == mappings_.end() || !is_mapped(found->second)) return kErrorInvalidValue;
+    if (access.flags != kAccessNone && !may_reach(access.location.id, found->second)) {
       return kErrorInvalidDevice;
     }
     uint64_t& reachable = found->second.reachable;

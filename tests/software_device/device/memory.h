@@ -53,8 +53,10 @@ struct Physical {
   bool map();
 };
 
+class Multicast;
+
 /// kPool: by a call that is put into a stream, from what the driver keeps for such calls.
-enum class Kind { kDevice, kPool, kVirtual, kImported, kPinned, kRegistered };
+enum class Kind { kDevice, kPool, kVirtual, kImported, kPinned, kRegistered, kMulticast };
 
 struct Mapping {
   uintptr_t address = 0;
@@ -62,7 +64,8 @@ struct Mapping {
   size_t requested = 0;  // what may be touched
   Kind kind = Kind::kDevice;
   std::shared_ptr<Physical> physical;  // null: registered memory, which is touched where it is
-  size_t offset = 0;                   // in the physical memory
+  std::shared_ptr<Multicast> multicast{};  // of kMulticast, which has no physical memory
+  size_t offset = 0;                       // in the physical memory, or the multicast object
   Place place;                         // of the first byte
   uint64_t reachable = ~uint64_t{0};   // a bit for each device
   uint64_t buffer_id = 0;
@@ -118,6 +121,7 @@ class AddressSpace {
   CUresult reserve(size_t bytes, size_t alignment, CUdeviceptr* address);
   CUresult unreserve(uintptr_t address, size_t bytes);
   CUresult map(uintptr_t address, size_t bytes, size_t offset, std::shared_ptr<Physical> physical);
+  CUresult map(Mapping mapping);
   CUresult unmap(uintptr_t address, size_t bytes);
   CUresult set_access(uintptr_t address, size_t bytes, const CUmemAccessDesc& access);
 
