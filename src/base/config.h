@@ -38,6 +38,9 @@ enum class SocketFamily { kAny, kIpv4, kIpv6 };
 enum class StagingStores { kMeasured, kCached, kStreaming };
 /// By what a call on a stream of a device is to run, where that can be had. kNoNccl: as kAuto, but
 /// not by the vendor's library.
+/// Whether switches between devices fold (docs/devices.md). kAlways: also where that is not
+/// predicted to be faster.
+enum class MulticastWish : uint8_t { kOff, kAuto, kAlways };
 enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel, kNccl, kNoNccl };
 /// Whether the choice is left to prices, of all engines or of Tutti's own: such a wish is no reason
 /// to refuse a call that another engine runs.
@@ -114,6 +117,7 @@ struct Config {
   uint64_t ring_bytes = 4 << 20;
   uint64_t device_ring_bytes = 64 << 20;      // 0: device memory crosses to the host
   uint64_t mailbox_bytes = 8 << 20;           // of all peers; 0: no kernel waits
+  MulticastWish multicast = MulticastWish::kAuto;
   bool peer_access = true;                    // devices copy from each other's memory
   uint32_t most_ctas = 16;                    // blocks of a kernel that folds, up to kMostCtas
   uint32_t least_ctas = 1;                    // wins over the most

@@ -99,6 +99,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        std::unique_ptr<CallRecorder> recorder,
                                                        const DeviceSurroundings& around) {
   options.recorder = &recorder->recorder();
+  const MulticastWish multicast = options.multicast;
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
   if (!rank.ok() && rank.status().code() != Code::kUnsupported) return rank.status();
   Status agreed = around.agree(rank.ok() ? Status() : rank.status());
@@ -113,6 +114,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   const Result<select::DeviceWay> way = around.find_way(!made->rank_->rings().empty());
   if (!way.ok()) return way.status();
   made->way_ = way.value();
+  made->multicast_ = multicast;
   made->folds_ = std::move(folds);
   made->pairs_ = around.agree(made->room_for_pairs());
   if (!made->pairs_.ok() && made->pairs_.code() != Code::kUnsupported) return made->pairs_;
@@ -191,6 +193,10 @@ PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
     algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
     engine.tuning = device_tuning(rank_->ring_shape());
     engine.link = link;
+    if (multicast_ == MulticastWish::kAlways && rank_->shares().ok()) {
+      algorithms_ = sharing_algorithms(std::move(algorithms_), planning, engine.tuning);
+    }
+    engine.shares_places = [this](const Request& request) { return shares_places(request); };
   }
   engine.algorithms = algorithms_;
   engine.takes_named = false;
@@ -437,7 +443,7 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   return "on device memory: by copy engines, staged, " +
          text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
          "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings() +
-         objections(request, engine, nullptr);
+         multicast_text() + objections(request, engine, nullptr);
 }
 
 // Of the engines that were asked before `taken`; null: of all.

@@ -36,6 +36,12 @@ plan::Tuning device_tuning(const exec::RingShape& ring);
 std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
                                                    int ranks);
 
+/// Those of them whose plans can have shared places (plan/shared_places.h), wherever some of a
+/// collective can.
+std::vector<schedule::Algorithm> sharing_algorithms(std::vector<schedule::Algorithm> algorithms,
+                                                    const PlannerOptions& planning,
+                                                    const plan::Tuning& tuning);
+
 /// Collective: the longest way between devices of the group, of which some may not reach each
 /// other's memory (`are_apart`). Equal on all ranks.
 using WayFinder = std::function<Result<select::DeviceWay>(bool are_apart)>;
@@ -123,9 +129,8 @@ class DeviceCalls {
   /// Collective (exec::DeviceRank::share); refusal(), where calls go by the host.
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes);
   /// To the log, in the name of the rank: which rings lie in host memory, if some do.
-  void tell(Logger& log, const std::string& rank) const {
-    if (rank_ != nullptr && !rank_->rings().empty()) log.info("{}: {}", rank, rank_->rings());
-  }
+  /// And why the switch between devices folds nothing, if somebody wishes that it does.
+  void tell(Logger& log, const std::string& rank) const;
   /// Finds out whether a peer has given up. Threads: any.
   void look() const {
     if (rank_ != nullptr) rank_->look();
@@ -153,6 +158,7 @@ class DeviceCalls {
   Status pass_over(const WholeCalls& one, const Status& why, EngineWish asked,
                    const Request& request);
   Status objection_to_asked(const Request& request) const;
+  bool shares_places(const Request& request) const;
   bool is_networked() const { return !numbers_.empty(); }
   Result<WholeCall> take_by_streams(const Request& request, bool in_place);
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
@@ -171,6 +177,7 @@ class DeviceCalls {
   std::string explain_transfers(const exec::StreamedTransfers& call);
   std::string explain_shares(const Request& request);
   std::string rings() const;
+  std::string multicast_text() const;
 
   Status refusal_;
   std::vector<uint32_t> numbers_;                   // DeviceSurroundings::numbers
@@ -185,6 +192,7 @@ class DeviceCalls {
   uint64_t frame_bytes_ = 0;
   int self_ = 0;
   EngineWish wish_ = EngineWish::kAuto;
+  MulticastWish multicast_ = MulticastWish::kOff;
   std::function<void(const std::string&)> warn_;
   std::set<std::string> told_;  // why an engine that somebody wishes for ran no call
   select::DeviceWay way_ = select::DeviceWay::kDirect;

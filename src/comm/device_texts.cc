@@ -14,6 +14,9 @@ std::string text_of(const exec::DeviceCounts& counts) {
       " batches, " + std::to_string(counts.operations) + " waits and writes in " +
       std::to_string(counts.groups) + " groups, " + number_of(counts.kernels, "kernel");
   if (counts.kernels > 0) text += " of up to " + number_of(counts.most_ctas, "thread block");
+  if (counts.multicasts > 0) {
+    text += " (" + std::to_string(counts.multicasts) + " by multicast)";
+  }
   if (counts.level_calls > 0) {
     text += ", " + number_of(counts.level_calls, "call") + " of the vendor's library";
   }
@@ -28,6 +31,9 @@ std::string text_of(const exec::DeviceCounts& counts) {
   if (counts.kernels > 0) {
     text += "; " + std::to_string(counts.folded_bytes) + " bytes folded, " +
             std::to_string(counts.fetched_bytes) + " of them from other devices";
+  }
+  if (counts.multicasts > 0) {
+    text += "; " + std::to_string(counts.shared_bytes) + " bytes folded by the switch";
   }
   return text + ")";
 }

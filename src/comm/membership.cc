@@ -71,6 +71,7 @@ std::string Membership::settings() const {
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
          " TUTTI_DEVICE_RING_BYTES=" + std::to_string(config.device_ring_bytes) +
          " TUTTI_MAILBOX_BYTES=" + std::to_string(config.mailbox_bytes) +
+         " TUTTI_MULTICAST=" + std::to_string(static_cast<int>(config.multicast)) +
          " TUTTI_ENGINE=" + std::string(engine_name(options_.engine)) +
          " TUTTI_WIRE=" + options_.wire + " TUTTI_SINGLE_COPY_BYTES=" +
          (config.single_copy_bytes ? std::to_string(*config.single_copy_bytes) : "measured") +

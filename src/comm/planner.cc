@@ -332,6 +332,7 @@ Result<const Prepared*> EnginePlans::make(const Request& request, bool in_place,
   prepared->registered = reach.registered;
   plan::BindRequest wanted{request.count, request.type, folded_op(request)};
   wanted.far_slices = chosen.value().far_slices;
+  wanted.shares_places = engine_.shares_places && engine_.shares_places(request);
   prepared->plan = bind(*match.value(), wanted);
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/config.h"
 #include "src/base/status.h"
 #include "src/diagnosis/described_call.h"
 #include "src/exec/arena_map.h"
@@ -69,10 +70,12 @@ struct DeviceCounts {
   uint64_t waits = 0;       // of them
   uint64_t groups = 0;      // of operations: calls of the driver
   uint64_t kernels = 0;
+  uint64_t multicasts = 0;   // of them: by which a switch folds
   uint64_t level_calls = 0;  // of the vendor's library
   uint64_t host_functions = 0;
   uint64_t copied_bytes = 0, crossing_bytes = 0;  // of copies; of those that cross
   uint64_t folded_bytes = 0, fetched_bytes = 0;   // of kernels' sources; of those on other devices
+  uint64_t shared_bytes = 0;                      // that switches fold and store to all
   uint64_t pushed_bytes = 0;                      // by kernels, to all peers, as messages have them
   uint32_t most_ctas = 0;                         // of a kernel: thread blocks
   uint32_t streams = 1;                           // that run beside each other
@@ -200,6 +203,11 @@ class DeviceRank {
   /// Of one move.
   virtual uint32_t most_sources() const = 0;
   virtual DeviceCounts count(const StreamedTransfers& call, const BouncePairs* pairs) = 0;
+  /// OK, or why moves that fold a place which all ranks share (plan/shared_places.h) are not work
+  /// of the switch between the devices. Equal on all ranks.
+  virtual const Status& shares() const = 0;
+  /// Whether a switch folds so, where shares() is OK.
+  virtual bool shares(types::DataType type, types::ReduceOp op) const = 0;
   /// OK, or why no call is one kernel that waits for the peers' kernels. Equal on all ranks.
   virtual const Status& fuses() const = 0;
   /// The need of one kernel that runs the plan, on that rank and with its buffers; kUnsupported: it
@@ -243,6 +251,8 @@ struct DeviceRankOptions : DeviceGroup {
   std::vector<ArenaView> arenas;  // by rank, its own included
   uint64_t ring_bytes = 0;
   uint64_t fused_bytes = 0;  // of mailboxes for kernels that wait; 0: there are no such kernels
+  // Whether rings are to lie behind a multicast address, where the devices can (shares()).
+  MulticastWish multicast = MulticastWish::kOff;
   uint32_t least_ctas = 1, most_ctas = 0;  // of a kernel; 0: the engine's own
   // Copies within a device, too, are for copy engines, which are slower at that.
   bool engines_alone = false;

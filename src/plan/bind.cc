@@ -5,6 +5,7 @@
 
 #include "src/plan/emit.h"
 #include "src/plan/passes.h"
+#include "src/plan/shared_places.h"
 
 namespace tutti::plan {
 
@@ -41,6 +42,10 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   plan.slices_in_flight = plan.lanes.size() > 1 ? static_cast<uint32_t>(in_flight) : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
+  if (request.shares_places && match.mode == Mode::kStaged) {
+    const auto rank = static_cast<uint32_t>(match.schedule.rank);
+    note(share_places(plan, rank, static_cast<uint32_t>(match.shape.ranks)), "shared places");
+  }
   const UserStores stores = user_stores(match, request, geometry, tuning);
   const bool streams = stores.hint == types::StoreHint::kStreaming;
   note(choose_stores(plan, match.schedule.rank, stores),

@@ -72,6 +72,9 @@ struct BindRequest {
   // Tuning says. Where every message lands (Tuning::lands), so many slices are enough for them,
   // however long their pieces are. 0: all lanes have the short slices. Equal on all ranks.
   uint64_t far_slices = 0;
+  // The engine has moves by which one place of all ranks' slots is folded (shared_places.h), and
+  // the call is to have them where it can. Equal on all ranks.
+  bool shares_places = false;
 
   schedule::Layout layout(const schedule::Shape& shape) const {
     return vectors == nullptr ? schedule::Layout(shape, count) : schedule::Layout(shape, *vectors);

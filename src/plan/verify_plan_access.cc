@@ -1,6 +1,7 @@
 // Memory: where operands lie, what is read and written there, and messages by stream.
 #include <algorithm>
 
+#include "src/plan/shared_places.h"
 #include "src/plan/verify_plan_machine.h"
 
 namespace tutti::plan::verifier {
@@ -112,11 +113,13 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
   return {};
 }
 
-// Slots and cells are written by their owner only.
+// Slots and cells are written by their owner only, but for a place that all ranks share.
 bool Machine::may_write(const Context& at, const Operand& target) {
   if (target.base < kFixed || rank_of(target.base) == at.rank) return true;
   const PeerBase base = peer_base_of(target.base);
   if (base == PeerBase::kInput || base == PeerBase::kOutput) return true;
+  const auto ranks = static_cast<uint32_t>(ranks_.size());
+  if (shared_place_of(plan_of(at.rank), *at.op, ranks)) return true;
   refuse_at(at, "writes to what rank " + std::to_string(rank_of(target.base)) + " publishes");
   return false;
 }

@@ -9,6 +9,7 @@
 //   --waits 1     short calls are one kernel that waits, where the plan is no tree: a quarter of
 //   those that
 //                 are asked about, at least
+//   --multicast 1 some of the calls that are asked about are folded by multicast, else none is
 //   --plant 1     one rank's result is spoilt: then it is wrong to pass
 //   --race 1      at the end a stream reads what a kernel of another one writes: likewise
 //   --ranks N (default 4)  --threads 0
@@ -105,6 +106,7 @@ struct Plan {
   uint64_t seed = 1;
   bool by_host = false;
   bool waits = false;
+  bool multicast = false;
   bool plant = false;
   bool race = false;
 };
@@ -300,6 +302,7 @@ class Rank : testing_support::TeamRank {
     const std::string said =
         explained(draw, draw.collective == tuttiCollAllReduce ? "all_reduce" : "reduce_scatter");
     ++asked_;
+    if (said.find(" by multicast)") < said.find(';')) ++shared_;
     const bool waits = said.find("by one kernel that waits, ") < said.find(';');
     if (waits) {
       ++waiting_;
@@ -326,6 +329,9 @@ class Rank : testing_support::TeamRank {
 
   /// Calls that only move bytes leave the multiprocessors alone.
   bool check_copies() {
+    if (plan_.multicast != (shared_ > 0)) {
+      return wrong(std::to_string(shared_) + " calls were folded by multicast");
+    }
     if (plan_.waits) return 4 * waiting_ >= asked_ || wrong("few calls were one kernel that waits");
     const uint64_t before = client_->statistics().kernels;
     auto* const send = reinterpret_cast<void*>(memory_);
@@ -382,7 +388,7 @@ class Rank : testing_support::TeamRank {
   const softdev::Client* client_ = nullptr;
   driver::CUdeviceptr memory_ = 0;
   const driver::CudaStream* stream_ = nullptr;
-  uint64_t calls_ = 0, asked_ = 0, waiting_ = 0;
+  uint64_t calls_ = 0, asked_ = 0, waiting_ = 0, shared_ = 0;
 };
 
 }  // namespace
@@ -401,6 +407,7 @@ int main(int argc, char** argv) {
                  {"--seed", testing_support::into(plan.seed)},
                  {"--by-host", testing_support::into(plan.by_host)},
                  {"--waits", testing_support::into(plan.waits)},
+                 {"--multicast", testing_support::into(plan.multicast)},
                  {"--plant", testing_support::into(plan.plant)},
                  {"--race", testing_support::into(plan.race)}};
   return program.run(argc, argv);

@@ -144,8 +144,17 @@ std::string describe() {
   const Result<Cuda>& found = find();
   if (!found.ok()) return std::string(found.status().message());
   const Cuda& cuda = found.value();
-  return fmt::format("CUDA {}, {} device{}", version_text(cuda.version()), cuda.devices(),
-                     cuda.devices() == 1 ? "" : "s");
+  int multicast = 0;
+  for (int i = 0; i < cuda.devices(); ++i) {
+    CUdevice device = 0;
+    int has = 0;
+    const bool known = cuda.call.cuDeviceGet(&device, i) == kSuccess &&
+                       cuda.call.cuDeviceGetAttribute(&has, kDeviceMulticast, device) == kSuccess;
+    if (known && has != 0 && cuda.call.cuMulticastCreate != nullptr) ++multicast;
+  }
+  return fmt::format("CUDA {}, {} device{}, {} with multicast", version_text(cuda.version()),
+                     cuda.devices(), cuda.devices() == 1 ? "" : "s",
+                     multicast == 0 ? "none" : std::to_string(multicast));
 }
 
 }  // namespace tutti::drivers::cuda

@@ -44,6 +44,19 @@ Result<FoldKernels> load_kernels(const drivers::cuda::Cuda& cuda,
   return mine;
 }
 
+/// The rings behind one multicast address, if all ranks can. Kernels are those of all ranks.
+Status share_places(const drivers::cuda::Cuda& cuda, const exec::DeviceRankOptions& options,
+                    DeviceRing& ring, Result<FoldKernels>& kernels) {
+  Status ready = kernels.status();
+  if (ready.ok() && options.multicast != MulticastWish::kOff) {
+    const Result<drivers::cuda::DeviceFacts> facts =
+        drivers::cuda::DeviceFacts::read(cuda, ring.device());
+    ready = facts.ok() ? drivers::cuda::check_multicast(cuda, facts.value()) : facts.status();
+    if (ready.ok()) ready = kernels.value().load_multicast(cuda);
+  }
+  return ring.share_places(options, ready);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cuda::Cuda& cuda,
@@ -58,6 +71,8 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   if (!ring.ok()) return ring.status();
   Result<FoldKernels> kernels = load_kernels(cuda, options);
   if (!kernels.ok() && kernels.status().code() != Code::kUnsupported) return kernels.status();
+  Status shared = share_places(cuda, options, *ring.value(), kernels);
+  if (!shared.ok()) return shared;
   Result<CapturedPages> pages = CapturedPages::open(cuda, options);
   if (!pages.ok()) return pages.status();
   Result<drivers::cuda::CudaEvent> beside = drivers::cuda::CudaEvent::create(cuda);

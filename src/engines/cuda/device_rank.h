@@ -67,6 +67,10 @@ class CudaDeviceRank final : public exec::DeviceRank {
   uint32_t most_sources() const override { return kMostFoldSources; }
   exec::DeviceCounts count(const exec::StreamedTransfers& call,
                            const exec::BouncePairs* pairs) override;
+  const Status& shares() const override { return ring_->shares_places(); }
+  bool shares(types::DataType type, types::ReduceOp op) const override {
+    return FoldKernels::folds_shared(type, op);
+  }
   const Status& fuses() const override { return fuses_; }
   Result<exec::FusedNeed> need_fused(const plan::Plan& plan, int rank,
                                      const exec::Call& buffers) const override;

@@ -134,7 +134,8 @@ Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
 Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   mine_.reset();
   const bool has_fused = options.fused_bytes > 0 && places_[rank_] == RingPlace::kDevice;
-  const uint64_t bytes = fused_offset() + (has_fused ? fused_layout_.bytes() : 0);
+  const uint64_t bytes =
+      padded(fused_offset() + (has_fused ? fused_layout_.bytes() : 0), options);
   Result<SharedRing> ring = SharedRing::make(cuda_, device_, places_[rank_], bytes);
   if (!ring.ok()) return ring.status();
   mine_.emplace(std::move(ring).value());
@@ -289,6 +290,7 @@ void DeviceRing::explain() {
 void DeviceRing::end() {
   pages_.clear();
   aliases_.clear();
+  places_of_all_.reset();
   theirs_.clear();
   mine_.reset();
 }
@@ -300,6 +302,7 @@ bool DeviceRing::is_elsewhere(size_t rank) const {
 DeviceAddresses DeviceRing::addresses() const {
   DeviceAddresses addresses;
   addresses.rank = static_cast<uint32_t>(rank_);
+  if (shares_.ok()) addresses.all_rings = places_of_all_->address();
   for (size_t rank = 0; rank < theirs_.size(); ++rank) {
     const std::optional<SharedRing>& ring = rank == rank_ ? mine_ : theirs_[rank];
     addresses.rings.push_back(ring ? ring->address() : 0);

@@ -21,6 +21,7 @@
 #include "src/drivers/cuda/device.h"
 #include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/fused_program.h"
+#include "src/engines/cuda/multicast_ring.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/shared_ring.h"
 #include "src/engines/cuda/stream_machine.h"
@@ -62,6 +63,13 @@ class DeviceRing {
   /// Of this rank's `finished`.
   CUdeviceptr finished() const;
 
+  /// Collective, when all rings are there: binds them to one multicast address, if the ranks want
+  /// that and can. `ready`: OK, or why this rank cannot otherwise. Another error than kUnsupported
+  /// of the ranks is one of the exchange.
+  Status share_places(const exec::DeviceRankOptions& options, const Status& ready);
+  /// OK, or why there is no such address. Equal on all ranks.
+  const Status& shares_places() const { return shares_; }
+
   /// Which rings lie in pinned memory, and why; "": none. Equal on all ranks.
   const std::string& why_pinned() const { return why_pinned_; }
 
@@ -90,6 +98,8 @@ class DeviceRing {
   void release_here();
   Status restore_own(const exec::DeviceRankOptions& options);
   Status restore_theirs(Descriptors descriptors);
+  Status restore_places(const exec::DeviceRankOptions& options);
+  uint64_t padded(uint64_t bytes, const exec::DeviceRankOptions& options) const;
   uint64_t fused_offset() const;
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
@@ -119,6 +129,8 @@ class DeviceRing {
   std::vector<RingPlace> places_;      // by rank
   std::vector<bool> moving_;           // by rank: it offers a ring in this round
   std::vector<Status> reached_;        // by rank: whether this rank's device reaches its ring
+  Status shares_ = Status::unsupported("nobody asked for it");
+  std::optional<MulticastRing> places_of_all_;
   std::string reason_;                 // why the first that is pinned is so
   std::string why_pinned_;
   std::optional<SharedRing> mine_;                 // none: a rank alone

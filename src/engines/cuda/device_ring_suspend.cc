@@ -9,6 +9,7 @@ namespace tutti::engines::cuda {
 
 void DeviceRing::release_here() {
   exported_.reset();
+  if (places_of_all_) places_of_all_->release();
   for (std::optional<SharedRing>& ring : theirs_) {
     if (ring) ring->release();
   }
@@ -61,10 +62,13 @@ Status DeviceRing::restore(const exec::DeviceRankOptions& options) {
     if (!outcomes.ok()) return outcomes.status();
     problem = first_problem(outcomes.value(), options);
   }
-  if (problem.ok()) {
-    exported_.reset();
-    return {};
+  exported_.reset();
+  if (problem.ok() && shares_.ok()) {
+    const Status places = restore_places(options);
+    if (!places.ok() && places.code() != Code::kUnsupported) return places;
+    problem = places;
   }
+  if (problem.ok()) return {};
   if (Status released = release(options); !released.ok()) return released;
   return Status::system_error(std::string(problem.message()));
 }

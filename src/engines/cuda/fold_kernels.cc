@@ -1,6 +1,7 @@
 #include "src/engines/cuda/fold_kernels.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,13 @@ constexpr Row kRows[] = {
   {DataType::k##Type, ReduceOp::k##Operation, "tutti_fold_" #type "_" #operation},
     TUTTI_FOLD_KERNELS(TUTTI_FOLD_ROW)
 #undef TUTTI_FOLD_ROW
+};
+
+constexpr Row kSharedRows[] = {
+#define TUTTI_MULTICAST_ROW(Type, type, Operation, operation) \
+  {DataType::k##Type, ReduceOp::k##Operation, "tutti_multicast_" #type "_" #operation},
+    TUTTI_MULTICAST_KERNELS(TUTTI_MULTICAST_ROW)
+#undef TUTTI_MULTICAST_ROW
 };
 
 }  // namespace
@@ -58,6 +66,38 @@ Result<FoldKernels> FoldKernels::load(const drivers::cuda::Cuda& cuda, Ctas ctas
         function.value();
   }
   return kernels;
+}
+
+Status FoldKernels::load_multicast(const drivers::cuda::Cuda& cuda) {
+  Result<drivers::cuda::CudaModule> module =
+      drivers::cuda::CudaModule::load(cuda, multicast_image().data());
+  if (!module.ok()) return module.status();
+  for (const Row& row : kSharedRows) {
+    Result<CUfunction> function = module.value().function(row.name);
+    if (!function.ok()) {
+      return Status(function.status().code(), "this build has no kernels of multicast (nvcc of "
+                                              "CUDA 12.1 or newer makes them): " +
+                                                  std::string(function.status().message()));
+    }
+    shared_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)] = function.value();
+  }
+  multicast_.emplace(std::move(module).value());
+  return {};
+}
+
+bool FoldKernels::folds_shared(DataType type, ReduceOp op) {
+  const types::FoldKey key = fold_row(type, op);
+  return std::any_of(std::begin(kSharedRows), std::end(kSharedRows),
+                     [&](const Row& row) { return row.type == key.type && row.op == key.op; });
+}
+
+Status FoldKernels::launch_shared(DataType type, ReduceOp op,
+                                  const MulticastParameters& parameters, uint32_t blocks,
+                                  drivers::cuda::CUstream stream) const {
+  const types::FoldKey row = fold_row(type, op);
+  const CUfunction function = shared_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
+  if (!multicast_ || function == nullptr) return Status::internal_error("no switch folds so");
+  return multicast_->launch(function, blocks, kFoldThreads, stream, &parameters);
 }
 
 uint32_t FoldKernels::blocks_for(uint64_t count, uint64_t element_bytes, Ctas ctas) {

@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "src/drivers/cuda/module.h"
 #include "src/engines/cuda/fold.h"
+#include "src/engines/cuda/multicast_fold.h"
 #include "src/types/fold_key.h"
 
 namespace tutti::engines::cuda {
@@ -44,6 +46,15 @@ class FoldKernels {
   /// operation are a plan's (types::can_reduce).
   Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
                 uint32_t blocks, drivers::cuda::CUstream stream) const;
+  /// Loads those that fold by multicast (multicast_fold.h), which launch_shared() launches.
+  /// kUnsupported: this build, or the device, has none.
+  Status load_multicast(const drivers::cuda::Cuda& cuda);
+  /// Whether there is a kernel of that fold.
+  static bool folds_shared(types::DataType type, types::ReduceOp op);
+  /// Puts a fold of a team's memory into the stream, of whole words.
+  Status launch_shared(types::DataType type, types::ReduceOp op,
+                       const MulticastParameters& parameters, uint32_t blocks,
+                       drivers::cuda::CUstream stream) const;
   /// With all kernels of this build.
   const drivers::cuda::CudaModule& module() const { return module_; }
   /// How many thread blocks launch() is to take, of a call that says so much. `crosses`: some
@@ -63,11 +74,14 @@ class FoldKernels {
   explicit FoldKernels(drivers::cuda::CudaModule module, Ctas ctas)
       : module_(std::move(module)), ctas_(ctas) {}
 
+  using Functions =
+      std::array<std::array<drivers::cuda::CUfunction, types::kReduceOps>, types::kDataTypes>;
+
   drivers::cuda::CudaModule module_;
   Ctas ctas_;
-  // By type and operation; null: the fold is that of another row (fold_row()).
-  std::array<std::array<drivers::cuda::CUfunction, types::kReduceOps>, types::kDataTypes>
-      functions_{};
+  Functions functions_{};  // by type and operation; null: that of another row (fold_row())
+  std::optional<drivers::cuda::CudaModule> multicast_;
+  Functions shared_{};  // of multicast_
 };
 
 }  // namespace tutti::engines::cuda

@@ -30,6 +30,8 @@ class SharedRing {
   Result<Fd> export_descriptor() const;
   drivers::cuda::CUdeviceptr address() const;
   size_t bytes() const;
+  /// Null: it lies in pinned memory.
+  const drivers::cuda::DeviceMemory* device_memory() const { return device_ ? &*device_ : nullptr; }
   RingPlace place() const { return device_ ? RingPlace::kDevice : RingPlace::kPinned; }
 
   /// Gives the memory back. Its addresses stay, and nothing may touch them, until restore(): other

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "src/plan/shared_places.h"
+
 namespace tutti::engines::cuda {
 
 using plan::Answer;
@@ -206,6 +208,14 @@ bool StreamMachine::set_piece(const Position& at, uint64_t length, uint64_t& byt
 Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
   if (op.source_count > kMostFoldSources) return refuse(at, "a fold of too many values");
   if (cuda_ != nullptr && kernels_ == nullptr) return refuse(at, "a fold");
+  if (addresses_.all_rings != 0) {
+    const auto ranks = static_cast<uint32_t>(addresses_.rings.size());
+    const std::optional<uint64_t> place = plan::shared_place_of(*plan_, op, ranks);
+    if (place && FoldKernels::folds_shared(plan_->type, plan_->operation)) {
+      const uint64_t bytes = count * plan_->element_bytes;
+      return fold_shared(*place, bytes) ? Answer::kGoOn : Answer::kFailed;
+    }
+  }
   FoldParameters fold;
   fold.count = count;
   fold.source_count = op.source_count;
@@ -231,6 +241,25 @@ Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
     if (answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
+}
+
+// What lies between the place's last element and the next whole word is nobody's.
+bool StreamMachine::fold_shared(uint64_t place, uint64_t bytes) {
+  if (!put_lists()) return false;
+  ++counts_.kernels;
+  ++counts_.multicasts;
+  counts_.shared_bytes += bytes;
+  if (kernels_ == nullptr) return status_.ok();
+  const MulticastParameters given{
+      addresses_.all_rings + place + shift_[static_cast<size_t>(Shift::kFrame)],
+      (bytes + kFoldWordsBytes - 1) / kFoldWordsBytes};
+  const uint64_t count = bytes / plan_->element_bytes;
+  const uint32_t blocks = kernels_->blocks_of(plan_->type, count, true, ctas_);
+  counts_.most_ctas = std::max(counts_.most_ctas, blocks);
+  if (cuda_ != nullptr) {
+    keep(kernels_->launch_shared(plan_->type, plan_->operation, given, blocks, stream_));
+  }
+  return status_.ok();
 }
 
 void StreamMachine::set_factors(const Position& at, const Op& op, FoldParameters& fold) const {

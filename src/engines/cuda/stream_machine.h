@@ -57,6 +57,7 @@ struct DeviceAddresses {
   std::vector<CUdeviceptr> rings;                                       // by rank
   std::array<std::vector<CUdeviceptr>, exec::kDeviceLanes> counters{};  // by lane and rank
   std::vector<bool> elsewhere{};  // by rank: its ring is not on this rank's device; empty: all are
+  CUdeviceptr all_rings = 0;      // the rings behind one multicast address; 0: they are not
   uint64_t lane_bytes = 0;        // of a ring: the next lane's part begins there
   CUdeviceptr scratch = 0;        // of this rank
   uint64_t scratch_bytes = 0;
@@ -145,6 +146,7 @@ class StreamMachine {
   bool is_elsewhere(uint32_t base) const;
   plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes, bool crosses);
   plan::Answer fold(const plan::Position& at, const plan::Op& op, uint64_t count);
+  bool fold_shared(uint64_t place, uint64_t bytes);
   void set_factors(const plan::Position& at, const plan::Op& op, FoldParameters& fold) const;
   void set_factor(FoldParameters& fold) const;
   plan::Answer wait(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
