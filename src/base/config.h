@@ -41,6 +41,9 @@ enum class StagingStores { kMeasured, kCached, kStreaming };
 /// Whether switches between devices fold (docs/devices.md). kAlways: also where that is not
 /// predicted to be faster.
 enum class MulticastWish : uint8_t { kOff, kAuto, kAlways };
+/// "off", "auto" or "always"; also 0, 1 and 2, as NCCL_NVLS_ENABLE has them.
+std::optional<MulticastWish> parse_multicast(std::string_view text);
+std::string_view multicast_name(MulticastWish wish);
 enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel, kNccl, kNoNccl };
 /// Whether the choice is left to prices, of all engines or of Tutti's own: such a wish is no reason
 /// to refuse a call that another engine runs.
@@ -115,8 +118,8 @@ struct Config {
   uint64_t inline_bytes = kMostInlineBytes;
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
-  uint64_t device_ring_bytes = 64 << 20;      // 0: device memory crosses to the host
-  uint64_t mailbox_bytes = 8 << 20;           // of all peers; 0: no kernel waits
+  uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
+  uint64_t mailbox_bytes = 8 << 20;       // of all peers; 0: no kernel waits
   MulticastWish multicast = MulticastWish::kAuto;
   bool peer_access = true;                    // devices copy from each other's memory
   uint32_t most_ctas = 16;                    // blocks of a kernel that folds, up to kMostCtas

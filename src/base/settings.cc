@@ -44,30 +44,10 @@ bool take_opposite(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
-struct MulticastWord {
-  std::string_view word;
-  MulticastWish wish;
-};
-constexpr MulticastWord kMulticastWords[] = {
-    {"auto", MulticastWish::kAuto},     {"off", MulticastWish::kOff},
-    {"always", MulticastWish::kAlways}, {"0", MulticastWish::kOff},
-    {"1", MulticastWish::kAuto},        {"2", MulticastWish::kAuto},  // as NCCL says it
-};
-
 bool take_multicast(std::string_view value, Config& config) {
-  for (const MulticastWord& one : kMulticastWords) {
-    if (value != one.word) continue;
-    config.multicast = one.wish;
-    return true;
-  }
-  return false;
-}
-
-std::string show_multicast(const Config& config) {
-  for (const MulticastWord& one : kMulticastWords) {
-    if (one.wish == config.multicast) return std::string(one.word);
-  }
-  return "";
+  const auto parsed = parse_multicast(value);
+  if (parsed) config.multicast = *parsed;
+  return parsed.has_value();
 }
 
 template <auto Field>
@@ -434,10 +414,10 @@ constexpr Setting kSettings[] = {
      "Device memory of each rank for messages of calls that one kernel runs; 0: no kernel waits",
      take_bytes<&Config::mailbox_bytes, 0, uint64_t{1} << 30>,
      [](const Config& c) { return show_bytes(c.mailbox_bytes); }},
-    {"TUTTI_MULTICAST", "NCCL_NVLS_ENABLE", "", "auto, off or always (NCCL's 2, 1 and 0 are taken too)",
+    {"TUTTI_MULTICAST", "NCCL_NVLS_ENABLE", "", "auto, off or always; 2, 1 and 0 as NCCL's",
      "Long reductions on devices are folded by the switch between them where it can; always: also "
      "where that is not predicted to be faster. Equal on all ranks",
-     take_multicast, show_multicast},
+     take_multicast, [](const Config& c) { return std::string(multicast_name(c.multicast)); }},
     {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",
      "A kernel that reduces device memory has at most so many thread blocks, and fewer in short "
      "calls; where nobody says so, twice as many if it reads other devices",

@@ -52,7 +52,8 @@ std::vector<schedule::Algorithm> sharing_algorithms(std::vector<schedule::Algori
 }
 
 // Of `s` bytes on each of n devices that fold a block each and publish it, 2 (n - 1) / n * s cross
-// each device's link in either direction; where the switch folds and stores to all, (n + 1) / n * s.
+// each device's link in either direction; where the switch folds and stores to all, it is
+// (n + 1) / n * s.
 bool DeviceCalls::shares_places(const Request& request) const {
   constexpr int kLeastRanks = 4;  // from which the second is less
   if (multicast_ == MulticastWish::kOff || !rank_->shares().ok()) return false;

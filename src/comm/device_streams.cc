@@ -117,8 +117,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
   }
   options.ring_bytes = options_.env->config->device_ring_bytes;
   options.fused_bytes = is_networked() ? 0 : options_.env->config->mailbox_bytes;
-  options.multicast =
-      is_networked() ? MulticastWish::kOff : options_.env->config->multicast;
+  options.multicast = is_networked() ? MulticastWish::kOff : options_.env->config->multicast;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.engines_alone = options_.engine == EngineWish::kCopyEngine;

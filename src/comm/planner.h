@@ -47,8 +47,8 @@ struct PlanEngine {
   // Messages between hosts are those of devices, at such costs; none: they are the host's.
   std::optional<select::DeviceCosts> crossing{};
   CallRecorder* calls = nullptr;  // makes the labels; may be null
-  // Whether the plan of a call is to have shared places (plan/shared_places.h), if it can. Empty: of
-  // none. Equal on all ranks.
+  // Whether the plan of a call is to have shared places (plan/shared_places.h), if it can. Empty:
+  // of none. Equal on all ranks.
   std::function<bool(const Request&)> shares_places{};
   // Ranks of a host do their part in level calls (plan/level_calls.h), for which algorithms are
   // chosen; names say so.

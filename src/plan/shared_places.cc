@@ -113,14 +113,13 @@ class Exchange {
   bool read_fold(const Op& op) {
     if (!has_folded_) {
       fold_ = op;
-      has_folded_ = op.source_count == ranks_ && op.fold == schedule::Fold::kList &&
-                    is_users(target_of(op));
+      has_folded_ =
+          op.source_count == ranks_ && op.fold == schedule::Fold::kList && is_users(target_of(op));
       return has_folded_;
     }
     const bool is_copy = op.source_count == 1 && is_slot_of(target_of(op), rank_);
     const bool is_first = !std::exchange(has_published_, true);
-    return is_first && is_copy && source_of(op, 0) == target_of(fold_) &&
-           op.length == fold_.length;
+    return is_first && is_copy && source_of(op, 0) == target_of(fold_) && op.length == fold_.length;
   }
 
   bool read_result(const Op& op) {

@@ -16,24 +16,26 @@ const schedule::Algorithm* find(const char* name) {
   return examples::find(registry::algorithms(), name);
 }
 
-PlanSet bound(const schedule::Algorithm& algorithm, int ranks, uint64_t count, Placing placing,
-              types::DataType type = types::DataType::kFloat64,
-              types::ReduceOp op = types::ReduceOp::kSum) {
+BindRequest sum_of(uint64_t count) {
+  return {count, types::DataType::kFloat64, types::ReduceOp::kSum};
+}
+
+PlanSet bound(const schedule::Algorithm& algorithm, int ranks, BindRequest request,
+              Placing placing = Placing::kSeparate) {
   Lowering lowering;
   lowering.algorithm = &algorithm;
   lowering.parameters = {.ranks = ranks};
   lowering.placing = placing;
   const Result<std::vector<Match>> matches = match_all(lowering);
   EXPECT_TRUE(matches.ok()) << matches.status().message();
-  BindRequest request{count, type, op};
   request.shares_places = true;
   return bind_all(matches.value(), request, small_tuning(false));
 }
 
 size_t sharing(const PlanSet& set) {
   const auto ranks = static_cast<uint32_t>(set.plans.size());
-  return static_cast<size_t>(std::count_if(
-      set.plans.begin(), set.plans.end(), [&](const Plan& plan) {
+  return static_cast<size_t>(
+      std::count_if(set.plans.begin(), set.plans.end(), [&](const Plan& plan) {
         return std::any_of(plan.ops.begin(), plan.ops.end(), [&](const Op& op) {
           return shared_place_of(plan, op, ranks).has_value();
         });
@@ -44,7 +46,7 @@ TEST(SharedPlaces, AreProvedForAllRanksOfAnExchange) {
   for (const int ranks : {2, 3, 4, 5, 8}) {
     for (const uint64_t count : {uint64_t{8}, uint64_t{40}, uint64_t{1001}}) {
       for (const Placing placing : {Placing::kSeparate, Placing::kInPlace}) {
-        const PlanSet set = bound(*find("all_reduce/two_shot"), ranks, count, placing);
+        const PlanSet set = bound(*find("all_reduce/two_shot"), ranks, sum_of(count), placing);
         EXPECT_EQ(sharing(set), static_cast<size_t>(ranks)) << ranks << " ranks, " << count;
         const Status status = verify_plans(set, kTight);
         EXPECT_TRUE(status.ok()) << ranks << " ranks, " << count << ": " << status.message();
@@ -58,7 +60,7 @@ TEST(SharedPlaces, AreThoseOfAllRanksOrOfNone) {
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     for (const int ranks : {2, 3, 4, 7}) {
       for (const uint64_t count : {1, 2, 3, 5, 8, 9, 64}) {
-        const PlanSet set = bound(algorithm, ranks, count, Placing::kSeparate);
+        const PlanSet set = bound(algorithm, ranks, sum_of(count));
         const size_t share = sharing(set);
         EXPECT_TRUE(share == 0 || share == set.plans.size())
             << algorithm.name << ", " << ranks << " ranks, " << count << ": " << share;
@@ -70,8 +72,8 @@ TEST(SharedPlaces, AreThoseOfAllRanksOrOfNone) {
 }
 
 TEST(SharedPlaces, AreNotThoseOfAveragesWhichDivide) {
-  const PlanSet set = bound(*find("all_reduce/two_shot"), 4, 40, Placing::kSeparate,
-                            types::DataType::kInt64, types::ReduceOp::kAvg);
+  const PlanSet set =
+      bound(*find("all_reduce/two_shot"), 4, {40, types::DataType::kInt64, types::ReduceOp::kAvg});
   EXPECT_EQ(sharing(set), 0u);
 }
 
@@ -82,7 +84,7 @@ std::string proof_of(const PlanSet& set) {
 }
 
 TEST(SharedPlaces, WithoutAWaitOrASignalAreRefused) {
-  const PlanSet right = bound(*find("all_reduce/two_shot"), 3, 1001, Placing::kSeparate);
+  const PlanSet right = bound(*find("all_reduce/two_shot"), 3, sum_of(1001));
   ASSERT_EQ(proof_of(right), "");
   for (const OpCode code : {OpCode::kWait, OpCode::kCredit}) {
     for (size_t which = 0; which < right.plans[1].ops.size(); ++which) {
@@ -97,7 +99,7 @@ TEST(SharedPlaces, WithoutAWaitOrASignalAreRefused) {
 }
 
 TEST(SharedPlaces, OfAnotherRankAreRefused) {
-  PlanSet wrong = bound(*find("all_reduce/two_shot"), 3, 40, Placing::kSeparate);
+  PlanSet wrong = bound(*find("all_reduce/two_shot"), 3, sum_of(40));
   Plan& plan = wrong.plans[1];
   for (const Op& op : plan.ops) {
     if (!shared_place_of(plan, op, 3)) continue;
@@ -108,7 +110,7 @@ TEST(SharedPlaces, OfAnotherRankAreRefused) {
 }
 
 TEST(SharedPlaces, AWriteToOneOtherRanksPlaceIsStillRefused) {
-  PlanSet wrong = bound(*find("all_reduce/two_shot"), 3, 40, Placing::kSeparate);
+  PlanSet wrong = bound(*find("all_reduce/two_shot"), 3, sum_of(40));
   Plan& plan = wrong.plans[0];
   for (Op& op : plan.ops) {
     if (!shared_place_of(plan, op, 3)) continue;

@@ -5,8 +5,9 @@
 
 /// X(name, version, parameters): the version is that of CUDA (1000 * major + 10 * minor) whose
 /// binary interface the parameters are; the driver is asked for that one by name and version. None
-/// is above 12.0, so a driver of 12.0 has them all (but for the second table). cuMemcpyBatchAsync is no row, because it is
-/// called by whichever of its two interfaces there is (driver.h).
+/// is above 12.0, so a driver of 12.0 has them all; newer ones are in the second table.
+/// cuMemcpyBatchAsync is no row, because it is called by whichever of its two interfaces there is
+/// (driver.h).
 #define TUTTI_CUDA_FUNCTIONS(X)                                                                  \
   X(cuInit, 2000, (unsigned))                                                                    \
   X(cuGetErrorName, 6000, (CUresult, const char**))                                              \
@@ -87,16 +88,17 @@
   X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                            \
   X(cuPointerGetAttributes, 7000, (unsigned, CUpointer_attribute*, void**, CUdeviceptr))
 
-/// The same of functions that newer drivers have: their pointers are null where the driver is older.
-#define TUTTI_CUDA_OPTIONAL_FUNCTIONS(X)                                                         \
-  /* memory of several devices behind one address (multicast.h) */                               \
-  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))     \
-  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                       \
-  X(cuMulticastBindMem, 12010,                                                                   \
-    (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,         \
-     unsigned long long))                                                                        \
-  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))          \
-  X(cuMulticastGetGranularity, 12010,                                                            \
+/// The same of functions that newer drivers have: their pointers are null where the driver is
+/// older.
+#define TUTTI_CUDA_OPTIONAL_FUNCTIONS(X)                                                     \
+  /* memory of several devices behind one address (multicast.h) */                           \
+  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*)) \
+  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                   \
+  X(cuMulticastBindMem, 12010,                                                               \
+    (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,     \
+     unsigned long long))                                                                    \
+  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))      \
+  X(cuMulticastGetGranularity, 12010,                                                        \
     (size_t*, const CUmulticastObjectProp*, CUmulticastGranularity_flags))
 
 namespace tutti::drivers::cuda::api {

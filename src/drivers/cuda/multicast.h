@@ -21,7 +21,7 @@ namespace tutti::drivers::cuda {
 /// kUnsupported: the driver has no multicast, or the device is in no team; the message says which.
 Status check_multicast(const Cuda& cuda, const DeviceFacts& facts);
 
-/// What bound memory is a multiple of, in a team of so many devices.
+/// Bound memory is a multiple of so many bytes, in a team of so many devices.
 Result<size_t> multicast_unit(const Cuda& cuda, unsigned devices);
 
 /// One device's share in such an object, and the object itself as this process has it.
@@ -42,7 +42,7 @@ class MulticastMemory {
   Result<Fd> export_descriptor() const;
   Status add(CUdevice device);
   /// When all devices are added: binds memory of that device, as long as this is, and maps the
-  /// object for it. What is loaded is defined when all devices have done so.
+  /// object for it. Loads find something when all devices have done so.
   Status join(const DeviceMemory& memory, CUdevice device);
   /// Takes all of it back, and keeps the address; it can be made again, at the same address. No
   /// device of the team uses it any more.

@@ -134,8 +134,7 @@ Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
 Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   mine_.reset();
   const bool has_fused = options.fused_bytes > 0 && places_[rank_] == RingPlace::kDevice;
-  const uint64_t bytes =
-      padded(fused_offset() + (has_fused ? fused_layout_.bytes() : 0), options);
+  const uint64_t bytes = padded(fused_offset() + (has_fused ? fused_layout_.bytes() : 0), options);
   Result<SharedRing> ring = SharedRing::make(cuda_, device_, places_[rank_], bytes);
   if (!ring.ok()) return ring.status();
   mine_.emplace(std::move(ring).value());

@@ -131,7 +131,7 @@ class DeviceRing {
   std::vector<Status> reached_;        // by rank: whether this rank's device reaches its ring
   Status shares_ = Status::unsupported("nobody asked for it");
   std::optional<MulticastRing> places_of_all_;
-  std::string reason_;                 // why the first that is pinned is so
+  std::string reason_;  // why the first that is pinned is so
   std::string why_pinned_;
   std::optional<SharedRing> mine_;                 // none: a rank alone
   Fd exported_;                                    // until all have imported it

@@ -26,8 +26,7 @@ Status DeviceRing::share_places(const exec::DeviceRankOptions& options, const St
   } else {
     shares_ = ready;
   }
-  places_of_all_.emplace(cuda_, device_, static_cast<unsigned>(options.arenas.size()),
-                         ring_bytes_);
+  places_of_all_.emplace(cuda_, device_, static_cast<unsigned>(options.arenas.size()), ring_bytes_);
   shares_ = places_of_all_->join(options, mine_->device_memory(), shares_);
   if (shares_.ok()) return {};
   places_of_all_.reset();

@@ -1,20 +1,26 @@
 #include "src/engines/cuda/fold_image.h"
 
 // The build says where nvcc has left the files (cmake/TuttiKernels.cmake).
-#define TUTTI_IMAGE(name, file)               \
-  __asm__(                                    \
-      ".pushsection .rodata\n"                \
-      ".balign 64\n"                          \
-      ".hidden tutti_" #name "_image_begin\n" \
-      ".hidden tutti_" #name "_image_end\n"   \
-      ".global tutti_" #name "_image_begin\n" \
-      ".global tutti_" #name "_image_end\n"   \
-      "tutti_" #name "_image_begin:\n"        \
-      ".incbin \"" file                       \
-      "\"\n"                                  \
-      "tutti_" #name "_image_end:\n"          \
-      ".popsection\n");                       \
-  extern "C" {                                \
+#define TUTTI_IMAGE(name, file)                                                      \
+  __asm__(                                                                           \
+      ".pushsection .rodata\n"                                                       \
+      ".balign 64\n"                                                                 \
+      ".hidden tutti_" #name                                                         \
+      "_image_begin\n"                                                               \
+      ".hidden tutti_" #name                                                         \
+      "_image_end\n"                                                                 \
+      ".global tutti_" #name                                                         \
+      "_image_begin\n"                                                               \
+      ".global tutti_" #name                                                         \
+      "_image_end\n"                                                                 \
+      "tutti_" #name                                                                 \
+      "_image_begin:\n"                                                              \
+      ".incbin \"" file                                                              \
+      "\"\n"                                                                         \
+      "tutti_" #name                                                                 \
+      "_image_end:\n"                                                                \
+      ".popsection\n");                                                              \
+  extern "C" {                                                                       \
   [[gnu::visibility("hidden")]] extern const std::byte tutti_##name##_image_begin[]; \
   [[gnu::visibility("hidden")]] extern const std::byte tutti_##name##_image_end[];   \
   }

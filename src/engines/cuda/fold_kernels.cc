@@ -75,9 +75,10 @@ Status FoldKernels::load_multicast(const drivers::cuda::Cuda& cuda) {
   for (const Row& row : kSharedRows) {
     Result<CUfunction> function = module.value().function(row.name);
     if (!function.ok()) {
-      return Status(function.status().code(), "this build has no kernels of multicast (nvcc of "
-                                              "CUDA 12.1 or newer makes them): " +
-                                                  std::string(function.status().message()));
+      return Status(function.status().code(),
+                    "this build has no kernels of multicast (nvcc of "
+                    "CUDA 12.1 or newer makes them): " +
+                        std::string(function.status().message()));
     }
     shared_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)] = function.value();
   }
@@ -91,9 +92,8 @@ bool FoldKernels::folds_shared(DataType type, ReduceOp op) {
                      [&](const Row& row) { return row.type == key.type && row.op == key.op; });
 }
 
-Status FoldKernels::launch_shared(DataType type, ReduceOp op,
-                                  const MulticastParameters& parameters, uint32_t blocks,
-                                  drivers::cuda::CUstream stream) const {
+Status FoldKernels::launch_shared(DataType type, ReduceOp op, const MulticastParameters& parameters,
+                                  uint32_t blocks, drivers::cuda::CUstream stream) const {
   const types::FoldKey row = fold_row(type, op);
   const CUfunction function = shared_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
   if (!multicast_ || function == nullptr) return Status::internal_error("no switch folds so");

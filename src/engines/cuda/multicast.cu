@@ -6,26 +6,27 @@
 namespace tutti::engines::cuda {
 namespace {
 
-#define TUTTI_LOAD_4(instruction, words, address)                                                \
-  asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " {%0, %1, %2, %3}, [%4];"   \
-               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3]) \
-               : "l"(address)                                                                    \
+#define TUTTI_LOAD_4(instruction, words, address)                                              \
+  asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " {%0, %1, %2, %3}, [%4];" \
+               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]),                \
+                 "=r"(words.word[3])                                                           \
+               : "l"(address)                                                                  \
                : "memory")
-#define TUTTI_LOAD_32(instruction, words, address)                                       \
-  for (uint32_t i = 0; i < 4; ++i)                                                       \
-  asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " %0, [%1];"         \
-               : "=r"(words.word[i])                                                     \
-               : "l"(address + 4 * i)                                                    \
+#define TUTTI_LOAD_32(instruction, words, address)                               \
+  for (uint32_t i = 0; i < 4; ++i)                                               \
+  asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " %0, [%1];" \
+               : "=r"(words.word[i])                                             \
+               : "l"(address + 4 * i)                                            \
                : "memory")
-#define TUTTI_LOAD_64(instruction, words, address)                                        \
-  for (uint32_t i = 0; i < 2; ++i) {                                                      \
-    uint64_t value;                                                                       \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " %0, [%1];"        \
-                 : "=l"(value)                                                            \
-                 : "l"(address + 8 * i)                                                   \
-                 : "memory");                                                             \
-    words.word[2 * i] = static_cast<uint32_t>(value);                                     \
-    words.word[2 * i + 1] = static_cast<uint32_t>(value >> 32);                           \
+#define TUTTI_LOAD_64(instruction, words, address)                                 \
+  for (uint32_t i = 0; i < 2; ++i) {                                               \
+    uint64_t value;                                                                \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." instruction " %0, [%1];" \
+                 : "=l"(value)                                                     \
+                 : "l"(address + 8 * i)                                            \
+                 : "memory");                                                      \
+    words.word[2 * i] = static_cast<uint32_t>(value);                              \
+    words.word[2 * i + 1] = static_cast<uint32_t>(value >> 32);                    \
   }
 
 /// By instructions of the device.

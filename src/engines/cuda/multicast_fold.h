@@ -1,7 +1,8 @@
-// The fold of the memory of a team of devices by the switch between them (drivers/cuda/multicast.h):
-// what all devices have at a place is reduced, and the result is stored at that place of all of
-// them. This is the kernel itself, for one thread of it; it compiles for devices (multicast.cu) and
-// for hosts, where tests run it as what the software device calls a kernel.
+// The fold of the memory of a team of devices by the switch between them
+// (drivers/cuda/multicast.h): what all devices have at a place is reduced, and the result is stored
+// at that place of all of them. This is the kernel itself, for one thread of it; it compiles for
+// devices (multicast.cu) and for hosts, where tests run it as what the software device calls a
+// kernel.
 //
 // The kernel waits for nobody: what it reads is there when it begins, and nobody else reads or
 // writes those places until it is over, since the streams of the devices see to that. So what it
@@ -32,18 +33,18 @@ struct MulticastParameters {
   X(Type, type, Sum, sum) X(Type, type, Max, max) X(Type, type, Min, min)
 #define TUTTI_MULTICAST_BY_BITS(X, Type, type) \
   X(Type, type, BitAnd, band) X(Type, type, BitOr, bor) X(Type, type, BitXor, bxor)
-#define TUTTI_MULTICAST_KERNELS(X)              \
-  TUTTI_MULTICAST_OF_SIGNED(X, Int32, int32)    \
-  TUTTI_MULTICAST_OF_SIGNED(X, Int64, int64)    \
-  TUTTI_MULTICAST_OF_SIGNED(X, Uint32, uint32)  \
-  TUTTI_MULTICAST_OF_SIGNED(X, Uint64, uint64)  \
-  TUTTI_MULTICAST_BY_BITS(X, Uint8, uint8)      \
-  TUTTI_MULTICAST_BY_BITS(X, Uint16, uint16)    \
-  TUTTI_MULTICAST_BY_BITS(X, Uint32, uint32)    \
-  TUTTI_MULTICAST_BY_BITS(X, Uint64, uint64)    \
-  X(Float16, half, Sum, sum)                    \
-  X(Bfloat16, bfloat16, Sum, sum)               \
-  X(Float32, float, Sum, sum)                   \
+#define TUTTI_MULTICAST_KERNELS(X)             \
+  TUTTI_MULTICAST_OF_SIGNED(X, Int32, int32)   \
+  TUTTI_MULTICAST_OF_SIGNED(X, Int64, int64)   \
+  TUTTI_MULTICAST_OF_SIGNED(X, Uint32, uint32) \
+  TUTTI_MULTICAST_OF_SIGNED(X, Uint64, uint64) \
+  TUTTI_MULTICAST_BY_BITS(X, Uint8, uint8)     \
+  TUTTI_MULTICAST_BY_BITS(X, Uint16, uint16)   \
+  TUTTI_MULTICAST_BY_BITS(X, Uint32, uint32)   \
+  TUTTI_MULTICAST_BY_BITS(X, Uint64, uint64)   \
+  X(Float16, half, Sum, sum)                   \
+  X(Bfloat16, bfloat16, Sum, sum)              \
+  X(Float32, float, Sum, sum)                  \
   X(Float64, double, Sum, sum)
 
 /// A thread of a kernel. `Team` is how the team's memory is reached: load<type, op>(address) and

@@ -26,8 +26,8 @@ class MulticastRing {
       : cuda_(cuda), device_(device), ranks_(ranks), bytes_(bytes) {}
 
   /// Collective. kUnsupported, on all ranks: the reason of the first one that cannot. Another error
-  /// is one of the exchange. `own`: the ring, which lies on the device. `ready`: OK, or why this rank
-  /// cannot. Again behind release(): at the same address.
+  /// is one of the exchange. `own`: the ring, which lies on the device. `ready`: OK, or why this
+  /// rank cannot. Again behind release(): at the same address.
   Status join(const exec::DeviceRankOptions& options, const drivers::cuda::DeviceMemory* own,
               Status ready);
   void release() {

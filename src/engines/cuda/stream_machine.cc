@@ -243,7 +243,7 @@ Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
   return Answer::kGoOn;
 }
 
-// What lies between the place's last element and the next whole word is nobody's.
+// Nobody's bytes lie between the place's last element and the next whole word.
 bool StreamMachine::fold_shared(uint64_t place, uint64_t bytes) {
   if (!put_lists()) return false;
   ++counts_.kernels;

@@ -21,7 +21,7 @@ CUresult check(const CUmulticastObjectProp& properties) {
   return shared ? kSuccess : kErrorNotSupported;
 }
 
-/// What it does to the object of that handle.
+/// An entry point about the object of that handle.
 template <class Body>
 CUresult on_multicast(CUmemGenericAllocationHandle handle, Body body) {
   return entered([&]() -> CUresult {
@@ -80,6 +80,8 @@ CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice devi
   });
 }
 
+extern "C" {
+
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
                             CUmemGenericAllocationHandle memory, size_t from, size_t bytes,
                             unsigned long long flags) {
@@ -89,6 +91,8 @@ CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
     return object.bind(offset, std::move(physical), from, bytes);
   });
 }
+
+}  // extern "C"
 
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
                            size_t bytes) {

@@ -63,11 +63,11 @@ struct Mapping {
   size_t bytes = 0;      // mapped
   size_t requested = 0;  // what may be touched
   Kind kind = Kind::kDevice;
-  std::shared_ptr<Physical> physical;  // null: registered memory, which is touched where it is
+  std::shared_ptr<Physical> physical;      // null: registered memory, which is touched where it is
   std::shared_ptr<Multicast> multicast{};  // of kMulticast, which has no physical memory
   size_t offset = 0;                       // in the physical memory, or the multicast object
-  Place place;                         // of the first byte
-  uint64_t reachable = ~uint64_t{0};   // a bit for each device
+  Place place;                             // of the first byte
+  uint64_t reachable = ~uint64_t{0};       // a bit for each device
   uint64_t buffer_id = 0;
 
   bool on_host() const { return kind == Kind::kPinned || kind == Kind::kRegistered; }

@@ -90,8 +90,7 @@ std::shared_ptr<Multicast> Multicast::make(unsigned devices, size_t bytes) {
   pthread_mutexattr_destroy(&attributes);
   first.devices = devices;
   first.bytes = bytes;
-  const bool written =
-      made->fd_ >= 0 && pwrite(made->fd_, &first, sizeof first, 0) == sizeof first;
+  const bool written = made->fd_ >= 0 && pwrite(made->fd_, &first, sizeof first, 0) == sizeof first;
   return written && made->map() ? made : nullptr;
 }
 
@@ -145,8 +144,7 @@ CUresult Multicast::bind(size_t offset, std::shared_ptr<Physical> physical, size
     if (one.bound && one.device == physical->device && meets) return kErrorInvalidValue;
   }
   if (room == nullptr) return kErrorOutOfMemory;
-  *room = {true, physical->device, offset,         bytes,
-           getpid(), physical->fd, physical->inode, from};
+  *room = {true, physical->device, offset, bytes, getpid(), physical->fd, physical->inode, from};
   known_[physical->inode] = std::move(physical);
   return kSuccess;
 }

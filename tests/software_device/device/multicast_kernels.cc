@@ -17,7 +17,7 @@ namespace {
 using namespace tutti::engines::cuda;  // NOLINT(build/namespaces)
 namespace types = tutti::types;
 
-/// What the switch does. Addresses are offsets from that of the launch.
+/// The work of the switch. Addresses are offsets from that of the launch.
 class HostTeam {
  public:
   explicit HostTeam(std::vector<char*> places) : places_(std::move(places)) {}
@@ -53,8 +53,8 @@ template <types::DataType kType, types::ReduceOp kOp>
 void fold_by_switch(const SoftdevLaunch& launch, void** parameters) {
   MulticastParameters given = *static_cast<const MulticastParameters*>(parameters[0]);
   const bool aligned = given.address % kFoldWordsBytes == 0;
-  std::vector<char*> places = touch_team(aligned ? given.address : 0,
-                                         given.words * kFoldWordsBytes, launch.device, true);
+  std::vector<char*> places =
+      touch_team(aligned ? given.address : 0, given.words * kFoldWordsBytes, launch.device, true);
   if (places.empty()) return;
   const HostTeam team(std::move(places));
   given.address = 0;

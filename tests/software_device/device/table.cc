@@ -30,9 +30,9 @@ struct Entry {
 
 #define SOFTDEV_ENTRY(name, version, parameters) {#name, version, reinterpret_cast<void*>(name)},
 const Entry kEntries[] = {
-    TUTTI_CUDA_FUNCTIONS(SOFTDEV_ENTRY) TUTTI_CUDA_OPTIONAL_FUNCTIONS(
-        SOFTDEV_ENTRY) SOFTDEV_MORE_FUNCTIONS(SOFTDEV_ENTRY){
-        "cuMemcpyBatchAsync", 12080, reinterpret_cast<void*>(softdev_copy_batch_128)},
+    TUTTI_CUDA_FUNCTIONS(SOFTDEV_ENTRY) TUTTI_CUDA_OPTIONAL_FUNCTIONS(SOFTDEV_ENTRY)
+        SOFTDEV_MORE_FUNCTIONS(SOFTDEV_ENTRY){"cuMemcpyBatchAsync", 12080,
+                                              reinterpret_cast<void*>(softdev_copy_batch_128)},
     {"cuMemcpyBatchAsync", 13000, reinterpret_cast<void*>(softdev_copy_batch_130)},
 };
 #undef SOFTDEV_ENTRY
