@@ -42,7 +42,8 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   plan.slices_in_flight = plan.lanes.size() > 1 ? static_cast<uint32_t>(in_flight) : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
-  if (request.shares_places && match.mode == Mode::kStaged) {
+  const bool averages = request.op == types::ReduceOp::kAvg;
+  if (request.shares_places && !averages && match.mode == Mode::kStaged) {
     const auto rank = static_cast<uint32_t>(match.schedule.rank);
     note(share_places(plan, rank, static_cast<uint32_t>(match.shape.ranks)), "shared places");
   }

@@ -27,6 +27,7 @@ class HostTeam {
     using E = FoldElement<kType>;
     constexpr uint32_t kLanes = kFoldWordsBytes / E::kBytes;
     std::vector<char*> order = places_;
+    if (settings().multicast_fault == 1) order.resize(1);
     if (settings().shuffle != 0) std::shuffle(order.begin(), order.end(), dice());
     FoldWords folded;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -42,7 +43,10 @@ class HostTeam {
   }
 
   void store(uint64_t offset, const FoldWords& words) const {
-    for (char* place : places_) std::memcpy(place + offset, words.word, sizeof words.word);
+    for (char* place : places_) {
+      std::memcpy(place + offset, words.word, sizeof words.word);
+      if (settings().multicast_fault == 2) return;
+    }
   }
 
  private:

@@ -37,6 +37,7 @@ constexpr Row kRows[] = {
     {"SOFTDEV_KERNELS", &Settings::kernels},
     {"SOFTDEV_MPS", &Settings::mps},
     {"SOFTDEV_MULTIPROCESSORS", &Settings::multiprocessors},
+    {"SOFTDEV_MULTICAST_FAULT", &Settings::multicast_fault},
     {"SOFTDEV_MULTICAST", &Settings::multicast},
     {"SOFTDEV_STATISTICS", &Settings::statistics},
     {"SOFTDEV_THREAD_CLOCKS", &Settings::thread_clocks},

@@ -29,10 +29,11 @@ struct Settings {
   long kernels = 1;           // 0: images have no functions but those that tests register
   long mps = 0;               // 1: processes share a device by MPS, as the driver says
   long multiprocessors = 132;
-  long multicast = 0;      // so many devices, from the first, have it
-  long statistics = 0;     // counters are printed when the process ends
-  long thread_clocks = 0;  // the checker knows nothing of order between a process's threads
-  std::string checker;     // file of the happens-before checker, one for all ranks
+  long multicast_fault = 0;  // a switch loads from one device (1), or stores to one (2)
+  long multicast = 0;        // so many devices, from the first, have it
+  long statistics = 0;       // counters are printed when the process ends
+  long thread_clocks = 0;    // the checker knows nothing of order between a process's threads
+  std::string checker;       // file of the happens-before checker, one for all ranks
 };
 
 /// Whether a device reaches the memory of another one.
