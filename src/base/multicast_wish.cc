@@ -5,18 +5,19 @@
 namespace tutti {
 namespace {
 
-struct Word {
+struct MulticastWord {
   std::string_view word;
   MulticastWish wish;
 };
-constexpr Word kWords[] = {{"off", MulticastWish::kOff},       {"auto", MulticastWish::kAuto},
-                           {"always", MulticastWish::kAlways}, {"0", MulticastWish::kOff},
-                           {"1", MulticastWish::kAuto},        {"2", MulticastWish::kAuto}};
+constexpr MulticastWord kWords[] = {
+    {"off", MulticastWish::kOff},       {"auto", MulticastWish::kAuto},
+    {"always", MulticastWish::kAlways}, {"0", MulticastWish::kOff},
+    {"1", MulticastWish::kAuto},        {"2", MulticastWish::kAuto}};
 
 }  // namespace
 
 std::optional<MulticastWish> parse_multicast(std::string_view text) {
-  for (const Word& one : kWords) {
+  for (const MulticastWord& one : kWords) {
     if (text == one.word) return one.wish;
   }
   return std::nullopt;

@@ -22,9 +22,9 @@ bool is_users(const Operand& operand) {
 }
 
 /// Reads what one rank does in a slice, and writes what it does instead.
-class Exchange {
+class FoldExchange {
  public:
-  Exchange(Plan& plan, uint32_t rank, uint32_t ranks)
+  FoldExchange(Plan& plan, uint32_t rank, uint32_t ranks)
       : plan_(plan), rank_(rank), ranks_(ranks), results_(ranks) {}
 
   bool find() {
@@ -215,7 +215,7 @@ std::optional<uint64_t> shared_place_of(const Plan& plan, const Op& op, uint32_t
 }
 
 bool share_places(Plan& plan, uint32_t rank, uint32_t ranks) {
-  Exchange exchange(plan, rank, ranks);
+  FoldExchange exchange(plan, rank, ranks);
   if (!exchange.find()) return false;
   exchange.rewrite();
   return true;
