@@ -116,7 +116,7 @@ class DeviceCalls {
   /// pair compares the shares that it exchanges.
   exec::StreamedTransfers shares_of(const Request& request, const exec::StreamPlace& where) const;
   /// The same of sends and receives, which progress together.
-  exec::StreamedTransfers call_of(std::span<const exec::Transfer> transfers,
+  exec::StreamedTransfers call_of(std::span<const exec::Transfer> transfers, EngineWish asked,
                                   std::span<const exec::StreamPlace> where) const;
   /// Of either, whose ranks are on several hosts: what the streams and the host take. Without the
   /// crossing.
@@ -173,6 +173,8 @@ class DeviceCalls {
   bool all_near(std::span<const exec::Transfer> transfers) const;
   void set_transfers(exec::StreamedTransfers& call,
                      std::span<const exec::Transfer> transfers) const;
+  void find_registered(exec::StreamedTransfers& call) const;
+  Status objection_to_reading(const exec::StreamedTransfers& call) const;
   uint32_t rank_of(uint32_t number) const;
   std::string explain_transfers(const exec::StreamedTransfers& call);
   std::string explain_shares(const Request& request);

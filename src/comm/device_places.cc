@@ -92,7 +92,7 @@ uint64_t DevicePlaces::add(std::byte* memory, uint64_t bytes,
                            Result<std::shared_ptr<const exec::PeerMemory>> shared) {
   const MutexLock lock(mutex_);
   all_.push_back({++last_handle_, memory, bytes, std::move(shared)});
-  has_any_.store(true, std::memory_order_relaxed);
+  change();
   return last_handle_;
 }
 
@@ -142,8 +142,45 @@ bool DevicePlaces::remove(uint64_t handle) {
   if (unused_.erase(handle) > 0) return true;
   const size_t removed =
       std::erase_if(all_, [handle](const Registered& one) { return one.handle == handle; });
-  has_any_.store(!all_.empty(), std::memory_order_relaxed);
+  if (removed > 0) change();
   return removed > 0;
+}
+
+void DevicePlaces::change() {
+  ++changes_;
+  Memories memories;
+  for (const Registered& one : all_) {
+    if (one.shared.ok()) memories.push_back(one.shared.value());
+  }
+  shared_ = memories.empty() ? nullptr : std::make_shared<const Memories>(std::move(memories));
+  has_any_.store(!all_.empty(), std::memory_order_relaxed);
+}
+
+exec::RegisteredTransfers DevicePlaces::find(std::span<const exec::Transfer> transfers, int rank,
+                                             uint64_t piece_bytes) const {
+  exec::RegisteredTransfers found;
+  if (!has_any_.load(std::memory_order_relaxed)) return found;
+  uint32_t mark = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (shared_ == nullptr) return found;
+    mark = static_cast<uint32_t>(changes_ % exec::RegisteredTransfers::kMostMark) + 1;
+    found.kept = shared_;
+  }
+  found.marks.assign(transfers.size(), 0);
+  found.places.assign(transfers.size(), 0);
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    const exec::Transfer& transfer = transfers[i];
+    if (transfer.peer == static_cast<uint32_t>(rank) || transfer.bytes <= piece_bytes) continue;
+    found.marks[i] = mark;
+    if (!transfer.is_send) continue;
+    const Result<RegisteredPlace> place = place_of(transfer.data, transfer.bytes, "send");
+    if (!place.ok()) continue;
+    const std::span<const uint64_t> seen = place.value().memory->seen_at();
+    if (transfer.peer >= seen.size() || seen[transfer.peer] == 0) continue;
+    found.places[i] = seen[transfer.peer] + place.value().offset;
+  }
+  return found;
 }
 
 // Of several the last one: ranks register in the same order.

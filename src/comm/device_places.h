@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,9 @@ class DevicePlaces {
   /// How the request runs on this rank, if it is direct. `least_bytes`: shorter inputs are staged.
   Result<RegisteredCall> find(const Request& request, bool in_place, int rank, int ranks,
                               uint64_t least_bytes) const;
+  /// Of transfers with peers that are longer than `piece_bytes`, as both ends know it.
+  exec::RegisteredTransfers find(std::span<const exec::Transfer> transfers, int rank,
+                                 uint64_t piece_bytes) const;
   /// The same of any registered buffers: what can be direct, apart from where they lie.
   static Result<RegisteredCall> shape_of(const Request& request, bool in_place, int ranks,
                                          uint64_t least_bytes);
@@ -73,17 +77,21 @@ class DevicePlaces {
     uint64_t bytes = 0;
     Result<std::shared_ptr<const exec::PeerMemory>> shared;
   };
+  using Memories = std::vector<std::shared_ptr<const exec::PeerMemory>>;
   struct RegisteredPlace {
     uint64_t handle = 0;
     uint64_t offset = 0;
     std::shared_ptr<const exec::PeerMemory> memory;
   };
 
+  void change() TUTTI_REQUIRES(mutex_);
   Result<RegisteredPlace> place_of(const void* buffer, uint64_t bytes, const char* name) const;
 
   mutable Mutex mutex_;
   std::vector<Registered> all_ TUTTI_GUARDED_BY(mutex_);
   std::set<uint64_t> unused_ TUTTI_GUARDED_BY(mutex_);  // handles whose memory an edit did not keep
+  std::shared_ptr<const Memories> shared_ TUTTI_GUARDED_BY(mutex_);  // null: none
+  uint64_t changes_ TUTTI_GUARDED_BY(mutex_) = 0;  // equal on all ranks, between the same calls
   uint64_t last_handle_ TUTTI_GUARDED_BY(mutex_) = kFirstHandle;
   std::atomic<bool> has_any_{false};  // written under mutex_
 };

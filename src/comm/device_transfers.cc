@@ -79,6 +79,7 @@ exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
   set_transfers(call, transfers_of(request));
   call.described = describe(request);
   call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
+  find_registered(call);
   call.label = calls_->label(request);
   call.call.signature = call.call.far_signature = signature_of(*call.described);
   call.call.what = name_of(request);
@@ -86,10 +87,13 @@ exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
 }
 
 exec::StreamedTransfers DeviceCalls::call_of(std::span<const exec::Transfer> transfers,
+                                             EngineWish asked,
                                              std::span<const exec::StreamPlace> where) const {
   exec::StreamedTransfers call;
   call.where.assign(where.begin(), where.end());
+  call.engines_alone = asked == EngineWish::kCopyEngine;
   set_transfers(call, transfers);
+  find_registered(call);
   call.label = calls_->label(transfers);
   call.call.what = "send/recv";
   return call;
@@ -102,6 +106,24 @@ void DeviceCalls::set_transfers(exec::StreamedTransfers& call,
     if (is_networked()) transfer.peer = numbers_[transfer.peer];
     (is_near ? call.transfers : call.far).push_back(transfer);
   }
+}
+
+/// Why no transfer of the call is read where it lies, wherever that is. Equal at both ends.
+Status DeviceCalls::objection_to_reading(const exec::StreamedTransfers& call) const {
+  if (is_networked()) return Status::unsupported("the ranks are on several hosts");
+  if (!folds_.ok()) return folds_;
+  if (!rank_->rings().empty()) {
+    return Status::unsupported("not all devices reach each other's memory");
+  }
+  if (call.engines_alone || wish_ == EngineWish::kCopyEngine) {
+    return Status::unsupported("the engine copy_engine starts no kernel");
+  }
+  return {};
+}
+
+void DeviceCalls::find_registered(exec::StreamedTransfers& call) const {
+  if (!objection_to_reading(call).ok()) return;
+  call.registered = places_->find(call.transfers, self_, rank_->piece_bytes());
 }
 
 // At the deadline the host's part knows best who is late. The streams may have something left when
@@ -129,8 +151,14 @@ Status DeviceCalls::declare_by_host(std::span<const exec::Transfer> transfers) {
 
 std::string DeviceCalls::explain_transfers(const exec::StreamedTransfers& call) {
   if (call.far.empty()) {
+    const Status staged = objection_to_reading(call);
+    const std::string reads =
+        staged.ok()
+            ? "from registered memory direct, in transfers of more than " +
+                  std::to_string(rank_->piece_bytes()) + " bytes"
+            : "from registered memory staged as well, since " + std::string(staged.message());
     return "on device memory: by copy engines, between pairs of ranks, " +
-           text_of(rank_->count(call, nullptr)) + rings();
+           text_of(rank_->count(call, nullptr)) + "; " + reads + rings();
   }
   const exec::BouncePairs pairs(call.far, plans_->ranks());
   return "on device memory: by streams within hosts and messages between them, between pairs of "
@@ -141,7 +169,9 @@ std::string DeviceCalls::explain_transfers(const exec::StreamedTransfers& call) 
 
 std::string DeviceCalls::explain_shares(const Request& request) {
   exec::StreamedTransfers call;
+  call.engines_alone = describe(request).engine == EngineWish::kCopyEngine;
   set_transfers(call, transfers_of(request));
+  find_registered(call);
   return explain_transfers(call);
 }
 
@@ -150,7 +180,9 @@ std::string DeviceCalls::explain(std::span<const exec::Transfer> transfers, Engi
   const Status why = unsupported_transfers(transfers, engine);
   if (!why.ok() && !objection_to_network(transfers, engine).ok()) return not_by_streams(why, asked);
   exec::StreamedTransfers call;
+  call.engines_alone = engine == EngineWish::kCopyEngine;
   set_transfers(call, transfers);
+  find_registered(call);
   return explain_transfers(call);
 }
 

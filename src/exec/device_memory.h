@@ -31,6 +31,8 @@ class PeerMemory {
   /// By rank, the own one included: where its range begins. Null: it has brought none, or this rank
   /// has no device.
   virtual std::span<std::byte* const> ranges() const = 0;
+  /// By rank: where the device of that rank reaches this rank's range; 0: nowhere that is known.
+  virtual std::span<const uint64_t> seen_at() const = 0;
   /// Whether this rank's range still is what was registered: it may have been freed, and others may
   /// be at its addresses.
   virtual bool is_there() const = 0;

@@ -123,6 +123,18 @@ struct StreamedCall {
   std::function<void(const Status&)> over;
 };
 
+/// How transfers within a host use registered memory, as far as both of their ends know. Empty: no
+/// rank has registered any, or all of them are staged in any case.
+struct RegisteredTransfers {
+  /// By transfer: not 0 where a kernel of the receiver looks where the sender's buffer lies, which
+  /// both ends know. Equal on ranks that have made and ended the same registrations.
+  std::vector<uint32_t> marks;
+  /// By transfer: where the peer reaches what is sent to it; 0: it is staged.
+  std::vector<uint64_t> places;
+  std::shared_ptr<const void> kept;  // all that the peers may tell this rank to read
+  static constexpr uint32_t kMostMark = (1u << 11) - 1;
+};
+
 /// Transfers for streams: those of a group, which progress together, or the shares of a
 /// v-collective.
 struct StreamedTransfers {
@@ -132,6 +144,7 @@ struct StreamedTransfers {
   std::vector<Transfer> transfers;          // with ranks of this host
   std::vector<Transfer> far{};              // with others; peers have their numbers, too
   BounceOfPairs bounce{};                   // of those
+  RegisteredTransfers registered{};         // of the near ones
   Call call;                                // without buffers
   bool engines_alone = false;               // as DeviceRankOptions's, of this call
   std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
@@ -228,6 +241,8 @@ class DeviceRank {
   virtual RingShape ring_shape() const = 0;
   /// So much of a transfer to a peer can be on its way at once; 0: too little for any transfer.
   virtual uint64_t pair_bytes() const = 0;
+  /// A longer transfer goes in several pieces.
+  virtual uint64_t piece_bytes() const = 0;
 };
 
 /// The ranks of a host as one of them shares the memory of devices with the others.

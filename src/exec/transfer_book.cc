@@ -38,6 +38,11 @@ TransferBook::Dispute TransferBook::describe(size_t peer, bool sends,
   if (found.mine.bytes == found.theirs.bytes && found.mine.slot != found.theirs.slot) {
     advice = ", at another place of its graph: capture the same calls into one graph on both ranks";
   }
+  if (found.mine.bytes == found.theirs.bytes && found.mine.mark != found.theirs.mark) {
+    advice =
+        ", with other memory registered, or by another engine: register and deregister on all "
+        "ranks between the same calls";
+  }
   return {Status::invalid_usage("transfer " + std::to_string(found.number) + " from " +
                                 (sends ? own : other) + " to " + (sends ? other : own) +
                                 " on device memory differs: " + text + advice),
@@ -69,6 +74,7 @@ std::optional<TransferBook::Dispute> TransferBook::announce(std::span<const Tran
     CalledTransfer called{.bytes = transfer.bytes, .part_of = manner.part_of};
     called.by_host = manner.by_host;
     called.in_exchange = !manner.by_host && is_exchange(transfer.peer);
+    if (!manner.marks.empty()) called.mark = manner.marks[i];
     if (!manner.slots.empty()) called.slot = static_cast<uint8_t>(manner.slots[i]);
     numbers[i] = log.begin(called);
   }

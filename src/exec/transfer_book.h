@@ -38,6 +38,7 @@ class TransferBook {
     std::optional<schedule::Collective> part_of = {};  // a v-collective; none: sends and receives
     std::span<const uint32_t> slots = {};  // of the first pieces; empty: no graph fixes them
     bool by_host = false;                  // their options send them there
+    std::span<const uint32_t> marks = {};  // RegisteredTransfers'
   };
   /// Tells the peers of the transfers; the first that differs from what a peer has called before.
   /// Those with this rank itself are left out.

@@ -9,18 +9,23 @@ constexpr int kPartAt = 56;  // 0: a send or receive; else a collective's number
 constexpr uint64_t kInExchange = uint64_t{1} << 55;
 constexpr uint64_t kByHost = uint64_t{1} << 54;
 constexpr int kSlotAt = 51;
-constexpr uint64_t kSlotMask = 7, kBytesMask = (uint64_t{1} << kSlotAt) - 1;
+constexpr int kMarkAt = 40;  // so much memory no transfer has
+constexpr uint64_t kSlotMask = 7, kMarkMask = (uint64_t{1} << (kSlotAt - kMarkAt)) - 1;
+constexpr uint64_t kBytesMask = (uint64_t{1} << kMarkAt) - 1;
 
 uint64_t word_of(const CalledTransfer& transfer) {
   const uint64_t part = transfer.part_of ? static_cast<uint64_t>(*transfer.part_of) + 1 : 0;
   const uint64_t slot = transfer.slot & kSlotMask;
   return part << kPartAt | (transfer.in_exchange ? kInExchange : 0) |
-         (transfer.by_host ? kByHost : 0) | slot << kSlotAt | (transfer.bytes & kBytesMask);
+         (transfer.by_host ? kByHost : 0) | slot << kSlotAt |
+         (transfer.mark & kMarkMask) << kMarkAt | (transfer.bytes & kBytesMask);
 }
 
 CalledTransfer read_transfer(uint64_t word) {
-  CalledTransfer transfer{word & kBytesMask, std::nullopt, (word & kInExchange) != 0,
-                          static_cast<uint8_t>(word >> kSlotAt & kSlotMask), (word & kByHost) != 0};
+  CalledTransfer transfer{
+      word & kBytesMask,         std::nullopt,
+      (word & kInExchange) != 0, static_cast<uint8_t>(word >> kSlotAt & kSlotMask),
+      (word & kByHost) != 0,     static_cast<uint32_t>(word >> kMarkAt & kMarkMask)};
   const uint64_t part = word >> kPartAt;
   if (part > 0 && part <= schedule::kCollectives) {
     transfer.part_of = static_cast<schedule::Collective>(part - 1);

@@ -26,6 +26,7 @@ struct CalledTransfer {
   bool in_exchange = false;  // one group has much for the peer and much from it
   uint8_t slot = 0;          // of its first piece, where its graph fixes that
   bool by_host = false;      // its options send it there
+  uint32_t mark = 0;         // RegisteredTransfers'
 
   bool operator==(const CalledTransfer&) const = default;
 };

@@ -32,7 +32,7 @@ TEST_F(TransferLogs, TheSecondOfTwoEndsFindsTheDifference) {
 }
 
 TEST_F(TransferLogs, SlotsOfGraphsAreComparedAndNeverTakenForBytes) {
-  const CalledTransfer sent{.bytes = uint64_t{1} << 50, .slot = 1};
+  const CalledTransfer sent{.bytes = uint64_t{1} << 39, .slot = 1};
   source_.begin(sent);
   target_.begin({.bytes = sent.bytes});
   const auto found = target_.compare(sent_.data(), 1);
@@ -40,6 +40,16 @@ TEST_F(TransferLogs, SlotsOfGraphsAreComparedAndNeverTakenForBytes) {
   EXPECT_EQ(found->theirs, sent);
   EXPECT_EQ(found->mine.slot, 0);
   EXPECT_EQ(found->mine.bytes, sent.bytes);
+}
+
+TEST_F(TransferLogs, MarksOfRegisteredMemoryAreComparedAndNeverTakenForBytes) {
+  const CalledTransfer sent{.bytes = (uint64_t{1} << 40) - 1, .slot = 7, .mark = 2047};
+  source_.begin(sent);
+  target_.begin({.bytes = sent.bytes, .slot = 7, .mark = 2046});
+  const auto found = target_.compare(sent_.data(), 1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->theirs, sent);
+  EXPECT_EQ(found->mine.mark, 2046u);
 }
 
 TEST_F(TransferLogs, OneThatGoesThroughTheHostDiffersFromOneThatDoesNot) {

@@ -141,7 +141,8 @@ Status TransferOperation::check_streams(std::span<const exec::StreamPlace> where
 
 Result<StreamWork> TransferOperation::stream_work(std::span<const exec::StreamPlace> where) {
   if (Status status = check_streams(where); !status.ok()) return status;
-  exec::StreamedTransfers call = communicator().streams().calls().call_of(transfers(), where);
+  exec::StreamedTransfers call =
+      communicator().streams().calls().call_of(transfers(), options().engine, where);
   call.call.deadline_ns = communicator().frame().deadline_of(options().timeout_ns);
   return StreamWork(std::move(call));
 }
@@ -155,8 +156,9 @@ Result<std::shared_ptr<exec::HostStaging>> TransferOperation::cross(
   if (Status status = check_streams(where); !status.ok()) return status;
   comm::DeviceStreams& streams = communicator().streams();
   comm::DeviceCalls& calls = streams.calls();
-  comm::NetworkedTransfers call = calls.networked(
-      calls.call_of(transfers(), where), communicator().frame().deadline_of(options().timeout_ns));
+  comm::NetworkedTransfers call =
+      calls.networked(calls.call_of(transfers(), options().engine, where),
+                      communicator().frame().deadline_of(options().timeout_ns));
   const auto& pairs = call.part.bounced.pairs;
   auto staging = streams.cross(std::move(call.streamed), pairs, std::move(arrived));
   if (!staging.ok()) return staging.status();

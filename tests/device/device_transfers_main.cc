@@ -9,6 +9,11 @@
 //   --replays N  the calls of every other round are captured into a graph, which runs so many times
 //                (default 0: all are eager)
 //   --hosts H    so many hosts, which are told to be different ones (default 1)
+//   --registered 1  each rank chooses for each round whether its buffers lie in memory that all
+//   have
+//                registered, at any byte, or elsewhere. The buffers are written over behind
+//                each call; memory is deregistered while calls and graphs use it, and freed and
+//                replaced
 //   --bound B    of several hosts: it is wrong if the process has taken more than so many bytes of
 //                pinned memory (default: any)
 //
@@ -40,12 +45,14 @@ struct Options {
   int kib = 512;
   int replays = 0;
   int hosts = 1;
+  int registered = 0;
   uint64_t bound = ~uint64_t{0};
 
   size_t most_words() const { return static_cast<size_t>(kib) * 1024 / sizeof(uint64_t); }
 };
 
-constexpr uint64_t kUntouched = 0x5a5a5a5a5a5a5a5a;
+constexpr uint64_t kUntouched = 0x5a5a5a5a5a5a5a5a, kGarbage = 0xdeadbeefdeadbeef;
+constexpr size_t kShifts = 64;
 
 /// One that all ranks know of.
 struct Message {
@@ -72,7 +79,10 @@ class Rank {
         options_(options),
         ranks_(static_cast<size_t>(member.ranks())),
         send_(seat.allocate(ranks_ * block() * sizeof(uint64_t))),
-        recv_(seat.allocate(ranks_ * block() * sizeof(uint64_t))) {}
+        recv_(seat.allocate(ranks_ * block() * sizeof(uint64_t))),
+        garbage_(seat.allocate(ranks_ * block() * sizeof(uint64_t))) {
+    seat.fill(garbage_, Words(ranks_ * block(), kGarbage));
+  }
 
   void run() {
     const std::optional<uint64_t> before = allocations();
@@ -82,14 +92,16 @@ class Rank {
     auto other = drivers::cuda::CudaStream::create(client_->cuda());
     if (!other.ok()) return member_.fail(std::string(other.status().message()));
     other_ = &other.value();
+    if (options_.registered != 0 && !(allocate() && enroll())) return;
     for (int round = 0; round < options_.rounds; ++round) {
       member_.at(static_cast<uint64_t>(round));
       if (!run_round(static_cast<uint64_t>(round))) return;
     }
-    if (options_.hosts == 1 && allocations() != before) {
+    if (options_.hosts == 1 && options_.registered == 0 && allocations() != before) {
       member_.fail("something went through pinned memory of the host");
     }
     check_pinned();
+    check_races();
     member_.meet();
   }
 
@@ -103,6 +115,61 @@ class Rank {
     if (pinned > options_.bound) {
       member_.fail("its calls have taken " + std::to_string(pinned) + " bytes of pinned memory");
     }
+  }
+
+  void check_races() {
+    if (!member_.meet() || client_->hooks.races == nullptr) return;
+    if (client_->hooks.checker_overflows() > 0) member_.fail("the checker's tables are too small");
+    if (client_->hooks.races() > 0) member_.fail("a race");
+  }
+
+  size_t buffer_words() const { return ranks_ * block(); }
+  size_t room() const { return buffer_words() * sizeof(uint64_t) + kShifts; }
+  bool allocate() {
+    return went(member_, tuttiMemAllocFor(&region_, 2 * room(), seat_.stream()), seat_.comm(),
+                "tuttiMemAllocFor");
+  }
+  bool enroll() {
+    return went(member_, tuttiCommRegister(seat_.comm(), region_, 2 * room(), &handle_),
+                seat_.comm(), "tuttiCommRegister");
+  }
+  bool deregister(uint64_t round) {
+    if (options_.registered == 0 || round % 4 != 3) return true;
+    return went(member_, tuttiCommDeregister(seat_.comm(), handle_), seat_.comm(),
+                "tuttiCommDeregister");
+  }
+  /// Memory that is freed while it is registered is not what lies at its address later.
+  bool renew(uint64_t round) {
+    if (options_.registered == 0 || !member_.meet()) return options_.registered == 0;
+    if (round % 4 == 3) return enroll();
+    if (round % 8 != 2) return true;
+    return went(member_, tuttiMemFree(region_), nullptr, "tuttiMemFree") && allocate();
+  }
+
+  /// Where this rank's buffers lie in the round, which no peer knows.
+  void place(uint64_t round) {
+    send_at_ = static_cast<std::byte*>(pointer(send_));
+    recv_at_ = static_cast<std::byte*>(pointer(recv_));
+    if (options_.registered == 0) return;
+    Dice own(
+        testing_support::mix(options_.seed + 97 + static_cast<uint64_t>(member_.rank()), round));
+    auto* const region = static_cast<std::byte*>(region_);
+    if (!own.one_in(3)) send_at_ = region + (own.one_in(2) ? own.below(kShifts) : 0);
+    if (!own.one_in(3)) recv_at_ = region + room() + (own.one_in(2) ? own.below(kShifts) : 0);
+  }
+
+  bool copy(void* target, const void* source, size_t bytes) {
+    const drivers::cuda::Cuda& cuda = client_->cuda();
+    const auto done =
+        cuda.call.cuMemcpyAsync(reinterpret_cast<drivers::cuda::CUdeviceptr>(target),
+                                reinterpret_cast<drivers::cuda::CUdeviceptr>(source), bytes,
+                                static_cast<drivers::cuda::CUstream>(seat_.stream().handle));
+    if (cuda.check(done, "cuMemcpyAsync").ok()) return true;
+    member_.fail("a copy failed");
+    return false;
+  }
+  bool copy_words(void* target, const void* source) {
+    return copy(target, source, buffer_words() * sizeof(uint64_t)) && seat_.synchronize();
   }
 
   /// As the software device counts; a board does not.
@@ -144,12 +211,19 @@ class Rank {
   }
 
   bool run_round(uint64_t round) {
+    place(round);
+    return run_way(round) && renew(round);
+  }
+
+  bool run_way(uint64_t round) {
     const auto way = static_cast<Way>(testing_support::mix(options_.seed + 7, round) % kWays);
     const std::vector<Message> messages = draw(round, way);
     const auto put = [&] {
       return way == Way::kShares ? call_shares(messages) : call(messages, way, round);
     };
-    if (options_.replays == 0 || round % 2 == 0) return run_once(messages, round, put);
+    if (options_.replays == 0 || round % 2 == 0) {
+      return run_once(messages, round, [&] { return put() && deregister(round); });
+    }
     bool is_put = false;
     const auto stream = static_cast<drivers::cuda::CUstream>(seat_.stream().handle);
     const Graph graph(*client_, stream, [&] {
@@ -160,6 +234,7 @@ class Rank {
     for (int run = 0; is_put && run < options_.replays; ++run) {
       const auto launch = [&] { return graph.launch(stream), true; };
       is_put = run_once(messages, round + 1000 * static_cast<uint64_t>(run), launch);
+      if (run == 0) is_put = is_put && deregister(round);
     }
     return is_put;
   }
@@ -167,15 +242,18 @@ class Rank {
   /// With data that differ from those of other runs.
   bool run_once(const std::vector<Message>& messages, uint64_t run,
                 const std::function<bool()>& put) {
-    seat_.fill(recv_, Words(ranks_ * block(), kUntouched));
+    const Words untouched(buffer_words(), kUntouched);
+    if (!copy_words(recv_at_, untouched.data())) return false;
     Words words(ranks_ * block());
     for_mine(messages, [&](const Message& message, bool sends, size_t at) {
       for (size_t i = 0; sends && i < message.words; ++i) {
         words[at + i] = word_of(message.source, message.target, at + i + run * 977);
       }
     });
-    seat_.fill(send_, words);
-    if (!put()) return false;
+    if (!copy_words(send_at_, words.data()) || !put()) return false;
+    // The peers have all of it when the stream is here.
+    const size_t bytes = buffer_words() * sizeof(uint64_t);
+    if (options_.registered != 0 && !copy(send_at_, pointer(garbage_), bytes)) return false;
     if (!seat_.synchronize() || !other_->synchronize().ok()) {
       member_.fail("a stream failed");
       return false;
@@ -216,13 +294,17 @@ class Rank {
   };
 
   bool issue(const End& end, tuttiStream_t stream) {
-    auto* const memory = static_cast<uint64_t*>(pointer(end.sends ? send_ : recv_)) + end.at;
-    const tuttiResult_t result = end.sends ? tuttiSend(memory, end.message.words, tuttiUint64,
-                                                       end.message.target, seat_.comm(), stream)
-                                           : tuttiRecv(memory, end.message.words, tuttiUint64,
-                                                       end.message.source, seat_.comm(), stream);
+    std::byte* const memory = (end.sends ? send_at_ : recv_at_) + end.at * sizeof(uint64_t);
+    const size_t count = end.message.words * unit();
+    const tuttiResult_t result =
+        end.sends ? tuttiSend(memory, count, type(), end.message.target, seat_.comm(), stream)
+                  : tuttiRecv(memory, count, type(), end.message.source, seat_.comm(), stream);
     return went(member_, result, seat_.comm(), end.sends ? "tuttiSend" : "tuttiRecv");
   }
+
+  /// Buffers at any byte hold bytes.
+  tuttiDataType_t type() const { return options_.registered != 0 ? tuttiUint8 : tuttiUint64; }
+  size_t unit() const { return options_.registered != 0 ? sizeof(uint64_t) : 1; }
 
   // In an order of the rank's own; the ends of a pair and direction keep theirs.
   void shuffle(std::vector<End>& ends, uint64_t round) const {
@@ -264,16 +346,15 @@ class Rank {
 
   bool call_shares(const std::vector<Message>& messages) {
     std::vector<size_t> sent(ranks_), received(ranks_), places(ranks_);
-    for (size_t peer = 0; peer < ranks_; ++peer) places[peer] = peer * block();
+    for (size_t peer = 0; peer < ranks_; ++peer) places[peer] = peer * block() * unit();
     for_mine(messages, [&](const Message& message, bool sends, size_t) {
-      if (sends) sent[static_cast<size_t>(message.target)] = message.words;
-      if (!sends) received[static_cast<size_t>(message.source)] = message.words;
+      if (sends) sent[static_cast<size_t>(message.target)] = message.words * unit();
+      if (!sends) received[static_cast<size_t>(message.source)] = message.words * unit();
     });
-    return went(
-        member_,
-        tuttiAllToAllV(pointer(send_), sent.data(), places.data(), pointer(recv_), received.data(),
-                       places.data(), tuttiUint64, seat_.comm(), seat_.stream()),
-        seat_.comm(), "tuttiAllToAllV");
+    return went(member_,
+                tuttiAllToAllV(send_at_, sent.data(), places.data(), recv_at_, received.data(),
+                               places.data(), type(), seat_.comm(), seat_.stream()),
+                seat_.comm(), "tuttiAllToAllV");
   }
 
   bool check(const std::vector<Message>& messages, uint64_t run) {
@@ -286,7 +367,8 @@ class Rank {
         expected[at + i] = word_of(message.source, message.target, from + i + run * 977);
       }
     });
-    const Words got = seat_.read(recv_, ranks_ * block());
+    Words got(buffer_words());
+    if (!copy_words(got.data(), recv_at_)) return false;
     const auto [found, wanted] = std::mismatch(got.begin(), got.end(), expected.begin());
     if (found == got.end()) return true;
     char text[160];
@@ -303,7 +385,9 @@ class Rank {
   const Options options_;
   const size_t ranks_;
   const drivers::cuda::DeviceMemory send_;
-  const drivers::cuda::DeviceMemory recv_;
+  const drivers::cuda::DeviceMemory recv_, garbage_;
+  void *region_ = nullptr, *handle_ = nullptr;  // for both buffers
+  std::byte *send_at_ = nullptr, *recv_at_ = nullptr;
   const softdev::Client* client_ = nullptr;
   const drivers::cuda::CudaStream* other_ = nullptr;
 };
@@ -322,6 +406,7 @@ int main(int argc, char** argv) {
                      {"--kib", into(options.kib, 16)},
                      {"--hosts", into(options.hosts, 1, 8)},
                      {"--bound", into(options.bound)},
+                     {"--registered", into(options.registered, 0, 1)},
                      {"--replays", into(options.replays, 0)}})) {
     return 2;
   }

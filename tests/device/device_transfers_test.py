@@ -5,6 +5,7 @@ hardware queue, in random order with slow streams, among three to five ranks, in
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
@@ -44,6 +45,24 @@ class DeviceTransfers(unittest.TestCase):
                    SOFTDEV_DEVICES="8", SOFTDEV_SKEW_US="300", SOFTDEV_PIECE_BYTES="4096")
         self.check("--rounds", "8", "--seed", "8", "--hosts", "3", "--ranks", "5", "--kib", "2200",
                    SOFTDEV_DEVICES="8")
+
+    def test_registered_memory(self):
+        for seed, ranks in (("11", "2"), ("12", "3"), ("13", "5")):
+            self.check("--rounds", "16", "--seed", seed, "--ranks", ranks, "--registered", "1", "--replays", "2",
+                       SOFTDEV_CHANNELS="1", TUTTI_DEVICE_RING_BYTES="512K")
+        self.check("--rounds", "16", "--seed", "14", "--ranks", "3", "--registered", "1", "--replays", "2",
+                   SOFTDEV_SKEW_US="300", SOFTDEV_PIECE_BYTES="4096", TUTTI_DEVICE_RING_BYTES="512K")
+
+    def test_registered_memory_that_is_staged_all_the_same(self):
+        for name, value in (("NCCL_P2P_DISABLE", "1"), ("TUTTI_ENGINE", "copy_engine")):
+            self.check("--rounds", "8", "--seed", "15", "--ranks", "3", "--registered", "1", "--replays", "2",
+                       TUTTI_DEVICE_RING_BYTES="512K", **{name: value})
+
+    def test_nobody_writes_to_what_a_peer_still_reads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.check("--rounds", "12", "--seed", "16", "--ranks", "3", "--registered", "1", "--replays", "2", "--kib",
+                       "128", SOFTDEV_CHECKER=os.path.join(folder, "clocks"), SOFTDEV_SHUFFLE="0",
+                       TUTTI_DEVICE_RING_BYTES="128K")
 
     def test_a_rank_alone_on_its_host(self):
         self.check("--rounds", "8", "--seed", "9", "--hosts", "3", "--ranks", "3", "--replays", "2")

@@ -137,6 +137,7 @@ Status CapturedCalls::put(exec::StreamedTransfers& call) {
   kept.described = call.described;
   kept.transfers.assign(call.transfers.begin(), call.transfers.end());
   kept.slots = pairs.value()->first_slots(call.transfers);
+  kept.marks = call.registered.marks;
   kept.timeout_ns = timeout_until(call.call.deadline_ns);
   kept.what = call.call.what;
   auto* const stream = static_cast<CUstream>(call.where.front().stream);
@@ -147,7 +148,16 @@ Status CapturedCalls::put(exec::StreamedTransfers& call) {
   if (Status s = begin_in_graph(call.where.front(), std::move(kept)); !s.ok()) return s;
   const Result<SideStream*> side = sides_.find(stream, call.where.front().capture, 1);
   if (!side.ok()) return side.status();
-  const PairCall put{.stream = stream, .side = side.value(), .bounce = call.bounce};
+  if (call.registered.kept != nullptr) {  // registrations may end before the graph
+    auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.front().graph);
+    Status s = drivers::cuda::keep_with(cuda_, graph, call.registered.kept);
+    if (!s.ok()) return s;
+  }
+  const PairCall put{.stream = stream,
+                     .side = side.value(),
+                     .bounce = call.bounce,
+                     .registered = &call.registered,
+                     .kernels = kernels_.get()};
   if (Status s = pairs.value()->put(put, exec::all_of(call)); !s.ok()) return s;
   if (Status s = pairs.value()->finish(pages_.over(rank_), 1); !s.ok()) return s;
   for (const exec::StreamPlace& other : others) {

@@ -16,6 +16,7 @@ using streams::CapturedPairWords;
 using streams::CapturedWord;
 
 static_assert(sizeof(CapturedPage::SharedLine) == CapturedPairs::kWordBytes);
+static_assert(CapturedPairWords::PlaceLine::kEagerSlots == PairSlots::kSlots);
 
 Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
                                           const exec::DeviceRankOptions& options) {
@@ -92,14 +93,29 @@ CUdeviceptr CapturedPages::fused(size_t rank) const {
   return registered_[rank].address() + offsetof(CapturedPage, fused);
 }
 
+CUdeviceptr CapturedPages::words_of(size_t rank, size_t peer) const {
+  return registered_[rank].address() + sizeof(CapturedPage) + peer * sizeof(CapturedPairWords);
+}
+
+PairAddresses CapturedPages::with_places(PairAddresses counted) const {
+  constexpr uint64_t kPlaces =
+      offsetof(CapturedPairWords, places) + offsetof(CapturedPairWords::PlaceLine, eager);
+  for (size_t peer = 0; peer < ranks(); ++peer) {
+    counted.sends[peer].places = words_of(counted.rank, peer) + kPlaces;
+    counted.receives[peer].places = words_of(peer, counted.rank) + kPlaces;
+  }
+  return counted;
+}
+
 PairAddresses CapturedPages::with_words(PairAddresses slots) const {
   constexpr uint64_t kFull = offsetof(CapturedPairWords, full);
   constexpr uint64_t kEmpty = offsetof(CapturedPairWords, empty);
-  const auto words_of = [&](size_t rank, size_t peer) {
-    return registered_[rank].address() + sizeof(CapturedPage) + peer * sizeof(CapturedPairWords);
-  };
+  constexpr uint64_t kPlaces =
+      offsetof(CapturedPairWords, places) + offsetof(CapturedPairWords::PlaceLine, captured);
   for (size_t peer = 0; peer < ranks(); ++peer) {
     const CUdeviceptr mine = words_of(slots.rank, peer), theirs = words_of(peer, slots.rank);
+    slots.sends[peer].places = mine + kPlaces;
+    slots.receives[peer].places = theirs + kPlaces;
     slots.sends[peer].own = theirs + kFull;
     slots.sends[peer].other = mine + kEmpty;
     slots.receives[peer].own = theirs + kEmpty;

@@ -34,6 +34,8 @@ class CapturedPages {
   drivers::cuda::CUdeviceptr fused(size_t rank) const;
   /// `slots`, with the words of rank `slots.rank`.
   PairAddresses with_words(PairAddresses slots) const;
+  /// The same of eager calls, whose counting words it has: with the places of their slots.
+  PairAddresses with_places(PairAddresses counted) const;
   /// No stream uses them any more.
   void end() {
     registered_.clear();
@@ -45,6 +47,7 @@ class CapturedPages {
   Status make(const exec::DeviceRankOptions& options);
   Status import(size_t self, Descriptors& descriptors);
   Status register_all(const drivers::cuda::Cuda& cuda);
+  drivers::cuda::CUdeviceptr words_of(size_t rank, size_t peer) const;
 
   std::vector<transport::Arena> arenas_;                     // by rank
   streams::CapturedMemory memory_;                           // as they lie here

@@ -28,4 +28,12 @@ void CapturedPairs::signal(Direction direction, drivers::cuda::MemoryOps& words)
   words.write_64(end_of(direction).own + slot_of(direction) * kWordBytes, 1);
 }
 
+// The next piece in the slot waits for the same 1, and resets it.
+void CapturedPairs::wait_until_taken(Direction direction, drivers::cuda::MemoryOps& words) {
+  const uint64_t used = std::min(pieces(direction), slots().slots());
+  for (uint64_t slot = 0; slot < used; ++slot) {
+    words.wait_at_least_64(end_of(direction).other + slot * kWordBytes, 1);
+  }
+}
+
 }  // namespace tutti::engines::cuda

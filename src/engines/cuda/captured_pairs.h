@@ -41,6 +41,7 @@ class CapturedPairs final : public PairStreams {
  private:
   void wait(Direction direction, drivers::cuda::MemoryOps& words) override;
   void signal(Direction direction, drivers::cuda::MemoryOps& words) override;
+  void wait_until_taken(Direction direction, drivers::cuda::MemoryOps& words) override;
 };
 
 }  // namespace tutti::engines::cuda

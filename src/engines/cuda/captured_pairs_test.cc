@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "src/drivers/cuda/software_device_test.h"
 #include "src/engines/streams/orders_test.h"
@@ -36,6 +37,10 @@ drivers::cuda::CUresult record_words(drivers::cuda::CUstream, unsigned count,
                                      drivers::cuda::CUstreamBatchMemOpParams* list, unsigned) {
   for (unsigned i = 0; i < count; ++i) {
     const bool waits = list[i].operation == drivers::cuda::kWaitValue64;
+    if (list[i].address >= kSlots && list[i].address < kBuffers) {  // it tells of a place
+      recorded.push_back({Step::kCopy, list[i].address, kBuffers, 0});
+      continue;
+    }
     recorded.push_back({waits ? Step::kWait : Step::kWrite, list[i].address, 0, list[i].value});
   }
   return drivers::cuda::kSuccess;
@@ -44,6 +49,17 @@ drivers::cuda::CUresult record_words(drivers::cuda::CUstream, unsigned count,
 drivers::cuda::CUresult record_copy(CUdeviceptr target, CUdeviceptr source, size_t,
                                     drivers::cuda::CUstream) {
   recorded.push_back({Step::kCopy, target, source, 0});
+  return drivers::cuda::kSuccess;
+}
+
+/// Of a launch's arguments the last but one are the kernel's parameters.
+template <class... Arguments>
+drivers::cuda::CUresult record_kernel(Arguments... arguments) {
+  void** const parameters = std::get<sizeof...(Arguments) - 2>(std::tuple(arguments...));
+  const auto& given = *static_cast<const PlacedPieces*>(parameters[0]);
+  for (uint32_t i = 0; i < given.count; ++i) {
+    recorded.push_back({Step::kCopy, kBuffers, given.pieces[i].place, 0});
+  }
   return drivers::cuda::kSuccess;
 }
 
@@ -65,10 +81,11 @@ PairAddresses addresses_of(uint32_t rank, uint32_t ranks, uint64_t slots) {
   EXPECT_EQ(counted.slot_bytes(), kSlotBytes);
   addresses.slots = counted.with(slots);
   for (uint32_t peer = 0; peer < ranks; ++peer) {
-    addresses.sends.push_back(
-        {slots_of(rank, peer), words_of(peer, rank, false), words_of(rank, peer, true)});
-    addresses.receives.push_back(
-        {slots_of(peer, rank), words_of(peer, rank, true), words_of(rank, peer, false)});
+    // Direct pieces lie in no slot, so the words of their places can be where slots begin.
+    addresses.sends.push_back({slots_of(rank, peer), words_of(peer, rank, false),
+                               words_of(rank, peer, true), false, slots_of(rank, peer)});
+    addresses.receives.push_back({slots_of(peer, rank), words_of(peer, rank, true),
+                                  words_of(rank, peer, false), false, slots_of(peer, rank)});
   }
   return addresses;
 }
@@ -81,10 +98,11 @@ Transfer transfer(bool is_send, uint32_t peer, uint64_t pieces) {
 using Groups = std::vector<std::vector<Transfer>>;
 
 /// Looks at every order in which the steps of ranks can run: does a piece come out of a slot that
-/// is not the next one of its pair, is one lost, or do ranks stand still before their ends?
+/// is not the next one of its pair, is one lost, or do ranks stand still before their ends? With
+/// `reads`, is a rank past a group from which a peer has not read all?
 class Explorer {
  public:
-  explicit Explorer(std::vector<Steps> lines) : lines_(std::move(lines)) {
+  Explorer(std::vector<Steps> lines, bool reads) : lines_(std::move(lines)), reads_(reads) {
     for (const Steps& line : lines_) {
       for (const Step& step : line) {
         if (step.kind != Step::kCopy) places_.try_emplace(step.at, places_.size());
@@ -135,6 +153,9 @@ class Explorer {
     ++next.steps[line];
     uint64_t& value = next.values[place];
     if (step.kind == Step::kWrite) value = step.value;
+    if (reads_ && step.kind == Step::kWrite && step.at == kBuffers && has_unread(next, line)) {
+      orders_.fault = "what a peer reads is written over";
+    }
     if (step.kind == Step::kCopy && sends(step)) {
       if (value != 0) orders_.fault = "a piece is lost";
       value = step.value;
@@ -145,7 +166,14 @@ class Explorer {
     return next;
   }
 
+  bool has_unread(const State& state, size_t line) const {
+    return std::any_of(lines_[line].begin(), lines_[line].end(), [&](const Step& step) {
+      return step.kind == Step::kCopy && sends(step) && state.values[places_.at(step.at)] != 0;
+    });
+  }
+
   std::vector<Steps> lines_;
+  bool reads_ = false;
   std::map<CUdeviceptr, size_t> places_;
   streams::Orders<State> orders_;
 };
@@ -157,6 +185,18 @@ class CapturedPairsOfRanks : public drivers::cuda::OnSoftwareDevice {
   CapturedPairsOfRanks() : fake_(driver()) {
     fake_.call.cuStreamBatchMemOp = record_words;
     fake_.call.cuMemcpyAsync = record_copy;
+    fake_.call.cuLaunchKernel = record_kernel;
+  }
+
+  /// As explore(), of transfers that are all direct.
+  Explorer explore_direct(
+      const std::vector<Groups>& ranks, int runs, const Change& change = [](Steps&) {}) {
+    auto kernels = FoldKernels::load(fake_, {});
+    EXPECT_TRUE(kernels.ok()) << kernels.status().message();
+    kernels_ = &kernels.value();
+    Explorer explored = explore(ranks, runs, streams::kCapturedSlots, change);
+    kernels_ = nullptr;
+    return explored;
   }
 
   /// Several runs of each rank's groups, one after the other.
@@ -168,7 +208,13 @@ class CapturedPairsOfRanks : public drivers::cuda::OnSoftwareDevice {
       recorded.clear();
       CapturedPairs pairs(&fake_, addresses_of(rank, static_cast<uint32_t>(ranks.size()), slots));
       for (const std::vector<Transfer>& group : ranks[rank]) {
-        EXPECT_TRUE(pairs.put({}, group).ok());
+        exec::RegisteredTransfers registered;
+        if (kernels_ != nullptr) {
+          registered.marks.assign(group.size(), 7);
+          registered.places.assign(group.size(), 4096);
+        }
+        const PairCall call{.registered = &registered, .kernels = kernels_};
+        EXPECT_TRUE(pairs.put(call, group).ok());
         EXPECT_TRUE(pairs.finish(kBuffers, 1).ok());
       }
       change(recorded);
@@ -176,10 +222,11 @@ class CapturedPairsOfRanks : public drivers::cuda::OnSoftwareDevice {
       for (int run = 0; run < runs; ++run) all.insert(all.end(), recorded.begin(), recorded.end());
       lines.push_back(std::move(all));
     }
-    return Explorer(std::move(lines));
+    return Explorer(std::move(lines), kernels_ != nullptr);
   }
 
   drivers::cuda::Cuda fake_;
+  const FoldKernels* kernels_ = nullptr;  // null: nothing is direct
 };
 
 constexpr uint64_t kTwo = streams::kCapturedSlots;
@@ -250,6 +297,59 @@ TEST_F(CapturedPairsOfRanks, ASignalBeforeTheCopyIsFound) {
     std::rotate(first, behind, behind + 1);
   };
   EXPECT_NE(explore(exchange(1), 2, kTwo, change).fault(), "");
+}
+
+TEST_F(CapturedPairsOfRanks, AreNotPastWhatPeersStillReadOfThem) {
+  for (const uint64_t pieces : {1, 2, 3, 5}) {
+    EXPECT_EQ(explore_direct(exchange(pieces), 3).fault(), "") << pieces;
+  }
+  const std::vector<Groups> alone = {{{transfer(true, 1, 3)}, {transfer(false, 1, 1)}},
+                                     {{transfer(false, 0, 3)}, {transfer(true, 0, 1)}}};
+  EXPECT_EQ(explore_direct(alone, 2).fault(), "");
+  std::vector<Groups> ring;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    ring.push_back({{transfer(true, (rank + 1) % 3, 1), transfer(false, (rank + 2) % 3, 1)}});
+  }
+  EXPECT_EQ(explore_direct(ring, 2).fault(), "");
+}
+
+// As NCCL's do: each waits for the other to receive.
+TEST_F(CapturedPairsOfRanks, StandStillIfBothSendFirstWhatIsReadWhereItLies) {
+  const std::vector<Groups> ranks = {{{transfer(true, 1, 1)}, {transfer(false, 1, 1)}},
+                                     {{transfer(true, 0, 1)}, {transfer(false, 0, 1)}}};
+  EXPECT_EQ(explore(ranks, 1, kTwo).fault(), "");
+  EXPECT_EQ(explore_direct(ranks, 1).fault(), "stands still");
+}
+
+TEST_F(CapturedPairsOfRanks, ASenderThatEndsBeforeItsReaderIsFound) {
+  const Change change = [](Steps& steps) {
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+      const Step &wait = steps[i], &next = steps[i + 1];
+      const bool resets = next.kind == Step::kWrite && next.at == wait.at && next.value == 0;
+      if (wait.kind == Step::kWait && !resets) steps.erase(steps.begin() + static_cast<long>(i--));
+    }
+  };
+  EXPECT_EQ(explore_direct(exchange(2), 2, change).fault(), "what a peer reads is written over");
+}
+
+TEST_F(CapturedPairsOfRanks, APlaceThatIsReadBeforeTheWaitIsFound) {
+  const Change change = [](Steps& steps) {
+    const auto take = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
+      return step.kind == Step::kCopy && step.at == kBuffers;
+    });
+    if (take != steps.end()) std::rotate(steps.begin(), take, take + 1);
+  };
+  EXPECT_NE(explore_direct(exchange(1), 2, change).fault(), "");
+}
+
+TEST_F(CapturedPairsOfRanks, APlaceThatIsToldBehindItsSignalIsFound) {
+  const Change change = [](Steps& steps) {
+    const auto tell = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
+      return step.kind == Step::kCopy && step.from == kBuffers;
+    });
+    if (tell + 1 < steps.end()) std::iter_swap(tell, tell + 1);
+  };
+  EXPECT_NE(explore_direct(exchange(1), 2, change).fault(), "");
 }
 
 TEST_F(CapturedPairsOfRanks, SayInWhichSlotATransferBegins) {

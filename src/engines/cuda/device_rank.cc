@@ -77,8 +77,10 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   if (!pages.ok()) return pages.status();
   Result<drivers::cuda::CudaEvent> beside = drivers::cuda::CudaEvent::create(cuda);
   if (!beside.ok()) return beside.status();
-  std::unique_ptr<CudaDeviceRank> made(new CudaDeviceRank(
-      cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
+  PairAddresses pairs = pages.value().with_places(ring.value()->pair_addresses());
+  std::unique_ptr<CudaDeviceRank> made(
+      new CudaDeviceRank(cuda, context, std::move(options),
+                         {std::move(ring).value(), std::move(kernels), std::move(pairs)}));
   made->beside_.emplace(std::move(beside).value());
   if (Status status = made->take_graphs(std::move(pages).value()); !status.ok()) return status;
   if (Status status = made->open_fused(); !status.ok()) return status;
@@ -97,19 +99,19 @@ Status CudaDeviceRank::take_graphs(CapturedPages pages) {
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
-                               exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
-                               Result<FoldKernels> kernels)
+                               exec::DeviceRankOptions options, RankParts parts)
     : cuda_(cuda),
       options_(std::move(options)),
       context_(context),
-      ring_(std::move(ring)),
-      folds_(kernels.ok() ? Status() : kernels.status()),
-      kernels_(kernels.ok() ? std::make_shared<FoldKernels>(std::move(kernels).value()) : nullptr),
+      ring_(std::move(parts.ring)),
+      folds_(parts.kernels.ok() ? Status() : parts.kernels.status()),
+      kernels_(parts.kernels.ok() ? std::make_shared<FoldKernels>(std::move(parts.kernels).value())
+                                  : nullptr),
       machine_(&cuda, kernels_.get(), with_parts(ring_->addresses(), options_.ring_bytes)),
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
       sides_(cuda),
-      pairs_(&cuda, ring_->pair_addresses()),
+      pairs_(&cuda, std::move(parts.pairs)),
       calls_(options_, pairs_.slots().pair_bytes()) {}
 
 namespace {
@@ -266,7 +268,9 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
   const PairCall put{.stream = stream,
                      .side = side.value(),
                      .engines_alone = options_.engines_alone || call.engines_alone,
-                     .bounce = call.bounce};
+                     .bounce = call.bounce,
+                     .registered = &call.registered,
+                     .kernels = kernels_.get()};
   const std::vector<exec::Transfer> all = exec::all_of(call);
   if (Status status = pairs_.put(put, all); !status.ok()) return status;
   const uint64_t place = calls_.next_place();
@@ -277,7 +281,8 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
                         .what = call.call.what},
                .deadline_ns = call.call.deadline_ns,
                .pair_awaited = pairs_.awaited(),
-               .over = std::move(call.over)});
+               .over = std::move(call.over),
+               .kept = {call.registered.kept, nullptr}});
   return let_follow(stream, call.where);
 }
 

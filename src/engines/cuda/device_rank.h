@@ -80,13 +80,19 @@ class CudaDeviceRank final : public exec::DeviceRank {
   const std::string& rings() const override { return ring_->why_pinned(); }
   exec::RingShape ring_shape() const override;
   uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
+  uint64_t piece_bytes() const override { return pairs_.slots().slot_bytes(); }
 
   bool look() override;
 
  private:
+  /// They make up a rank, but for its graphs.
+  struct RankParts {
+    std::unique_ptr<DeviceRing> ring;
+    Result<FoldKernels> kernels;
+    PairAddresses pairs;
+  };
   CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
-                 exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
-                 Result<FoldKernels> kernels);
+                 exec::DeviceRankOptions options, RankParts parts);
   Status take_graphs(CapturedPages pages);
   DeviceAddresses addresses() const;
   Status open_fused();

@@ -160,8 +160,9 @@ void CudaDeviceRank::add_steps(exec::DeviceCounts& counts, uint32_t rank, size_t
 exec::DeviceCounts CudaDeviceRank::count(const exec::StreamedTransfers& call,
                                          const exec::BouncePairs* pairs) {
   CountedPairs counting(nullptr, ring_->pair_addresses());
-  (void)counting.put({.bounce = {pairs, nullptr}},
-                     exec::all_of(call));  // nobody follows its addresses
+  (void)counting.put(
+      {.bounce = {pairs, nullptr}, .registered = &call.registered, .kernels = kernels_.get()},
+      exec::all_of(call));  // nobody follows its addresses
   (void)counting.finish(0, 1);
   return counting.counts();
 }

@@ -1,7 +1,9 @@
 // The kernels: two for each row of TUTTI_FOLD_KERNELS (fold_element.h). One folds what is there
-// (fold.h has the work of a thread), the other runs a short call by itself (fused_thread.h).
+// (fold.h has the work of a thread), the other runs a short call by itself (fused_thread.h). One
+// more copies pieces of transfers (placed_pieces.h).
 #include "src/engines/cuda/fold.h"
 #include "src/engines/cuda/fused_thread.h"
+#include "src/engines/cuda/placed_pieces.h"
 
 namespace tutti::engines::cuda {
 
@@ -13,6 +15,22 @@ namespace tutti::engines::cuda {
   }
 TUTTI_FOLD_KERNELS(TUTTI_FOLD_KERNEL)
 #undef TUTTI_FOLD_KERNEL
+
+// Words may lie in the host's memory, so one thread of a block reads each.
+extern "C" __global__ void __launch_bounds__(kFoldThreads, 1)
+    tutti_copy_pieces(const __grid_constant__ PlacedPieces given) {
+  __shared__ uint64_t sources[PlacedPieces::kMost];
+  if (threadIdx.x < given.count) {
+    const PlacedPiece& piece = given.pieces[threadIdx.x];
+    const uint64_t word = *reinterpret_cast<const volatile uint64_t*>(piece.place);
+    sources[threadIdx.x] = source_of(piece, given.mark, word);
+  }
+  __syncthreads();
+  for (uint32_t i = 0; i < given.count; ++i) {
+    PieceCopy{given.pieces[i].target, sources[i], given.pieces[i].bytes}.run(
+        uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
+  }
+}
 
 namespace {
 

@@ -54,18 +54,22 @@ Result<FoldKernels> FoldKernels::load(const drivers::cuda::Cuda& cuda, Ctas ctas
   }
   FoldKernels kernels(std::move(module).value(), ctas);
   for (const Row& row : kRows) {
-    Result<CUfunction> function = kernels.module_.function(row.name);
-    if (!function.ok() && function.status().code() != Code::kUnsupported) {
-      return function.status();
-    }
-    if (!function.ok()) {
-      return Status::unsupported("this build has no kernels (nvcc was not found): " +
-                                 std::string(function.status().message()));
-    }
+    Result<CUfunction> function = kernels.find(row.name);
+    if (!function.ok()) return function.status();
     kernels.functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)] =
         function.value();
   }
+  Result<CUfunction> copy = kernels.find("tutti_copy_pieces");
+  if (!copy.ok()) return copy.status();
+  kernels.copy_pieces_ = copy.value();
   return kernels;
+}
+
+Result<CUfunction> FoldKernels::find(const char* name) const {
+  Result<CUfunction> function = module_.function(name);
+  if (function.ok() || function.status().code() != Code::kUnsupported) return function;
+  return Status::unsupported("this build has no kernels (nvcc was not found): " +
+                             std::string(function.status().message()));
 }
 
 Status FoldKernels::load_multicast(const drivers::cuda::Cuda& cuda) {
@@ -114,6 +118,11 @@ Status FoldKernels::launch(DataType type, ReduceOp op, const FoldParameters& par
       functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
   if (function == nullptr) return Status::internal_error("no kernel folds so");
   return module_.launch(function, blocks, kFoldThreads, stream, &parameters);
+}
+
+Status FoldKernels::launch(const PlacedPieces& pieces, uint32_t blocks,
+                           drivers::cuda::CUstream stream) const {
+  return module_.launch(copy_pieces_, blocks, kFoldThreads, stream, &pieces);
 }
 
 }  // namespace tutti::engines::cuda

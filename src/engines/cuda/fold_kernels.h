@@ -11,6 +11,7 @@
 #include "src/drivers/cuda/module.h"
 #include "src/engines/cuda/fold.h"
 #include "src/engines/cuda/multicast_fold.h"
+#include "src/engines/cuda/placed_pieces.h"
 #include "src/types/fold_key.h"
 
 namespace tutti::engines::cuda {
@@ -55,6 +56,8 @@ class FoldKernels {
   Status launch_shared(types::DataType type, types::ReduceOp op,
                        const MulticastParameters& parameters, uint32_t blocks,
                        drivers::cuda::CUstream stream) const;
+  /// The same of a copy of pieces.
+  Status launch(const PlacedPieces& pieces, uint32_t blocks, drivers::cuda::CUstream stream) const;
   /// With all kernels of this build.
   const drivers::cuda::CudaModule& module() const { return module_; }
   /// How many thread blocks launch() is to take, of a call that says so much. `crosses`: some
@@ -77,9 +80,12 @@ class FoldKernels {
   using Functions =
       std::array<std::array<drivers::cuda::CUfunction, types::kReduceOps>, types::kDataTypes>;
 
+  Result<drivers::cuda::CUfunction> find(const char* name) const;
+
   drivers::cuda::CudaModule module_;
   Ctas ctas_;
   Functions functions_{};  // by type and operation; null: that of another row (fold_row())
+  drivers::cuda::CUfunction copy_pieces_ = nullptr;
   std::optional<drivers::cuda::CudaModule> multicast_;
   Functions shared_{};  // of multicast_
 };

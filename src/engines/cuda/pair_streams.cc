@@ -1,6 +1,7 @@
 #include "src/engines/cuda/pair_streams.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::engines::cuda {
 
@@ -58,7 +59,14 @@ void PairStreams::add_wait(Direction direction) {
 }
 
 void PairStreams::add_signal(Direction direction) {
-  if (!is_far(direction)) return signal(direction, words_);
+  if (!is_far(direction)) {
+    const uint32_t mark = sends(direction) ? mark_of(direction) : 0;
+    if (mark != 0) {
+      const uint64_t place = place_of(direction);
+      words_.write_64(place_word_of(direction), place_word(mark, place));
+    }
+    return signal(direction, words_);
+  }
   const exec::BounceOfPairs& bounce = call_.bounce;
   const auto far = static_cast<uint32_t>(direction - near_);
   const exec::DevicePage::Word& word = bounce.pairs->words(bounce.memory, far).by_stream;
@@ -68,6 +76,7 @@ void PairStreams::add_signal(Direction direction) {
 void PairStreams::put_in_line(uint32_t transfer, Direction index) {
   DirectionState& direction = directions_[index];
   if (direction.current == kNone) {
+    direction.is_read = false;
     direction.current = transfer;
     direction.moved = 0;
     open_.push_back(index);
@@ -128,6 +137,8 @@ Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfer
   counts_ = {};
   copies_.clear();
   words_.clear();
+  pieces_.count = 0;
+  piece_bytes_ = 0;
   begin();
   line_up(transfers);
   const size_t far = call.bounce.pairs == nullptr ? 0 : call.bounce.pairs->transfers();
@@ -137,7 +148,31 @@ Status PairStreams::put(const PairCall& call, std::span<const Transfer> transfer
     if (!put_step(transfers)) return status_;
     ++step_;
   } while (!open_.empty());
+  add_end();
   return status_;
+}
+
+// A buffer that peers read where it lies is the caller's again when all of it has been taken.
+void PairStreams::add_end() {
+  for (Direction direction = 0; direction < near_; ++direction) {
+    if (!std::exchange(directions_[direction].is_read, false)) continue;
+    wait_until_taken(direction, words_);
+  }
+}
+
+/// Of the current transfer; 0: copy engines take it from its slots, at both ends.
+uint32_t PairStreams::mark_of(Direction direction) const {
+  if (call_.registered == nullptr || is_far(direction)) return 0;
+  const uint32_t transfer = directions_[direction].current;
+  const std::vector<uint32_t>& marks = call_.registered->marks;
+  return transfer < marks.size() ? marks[transfer] : 0;
+}
+
+/// Where the peer reads the next piece of what is sent; 0: in its slot.
+uint64_t PairStreams::place_of(Direction direction) const {
+  const uint64_t begin = call_.registered->places[directions_[direction].current];
+  const uint64_t place = begin == 0 ? 0 : begin + directions_[direction].moved;
+  return place >> kPlaceBits == 0 ? place : 0;
 }
 
 // Receives are one step behind sends: the peer's signal is on its way while
@@ -151,7 +186,7 @@ bool PairStreams::put_step(std::span<const Transfer> transfers) {
   for (const Direction direction : open_) {
     if (takes_part(direction)) copy(direction, transfers[directions_[direction].current]);
   }
-  if (!put_copies()) return false;
+  if (!put_copies() || !put_pieces()) return false;
   for (const Direction direction : open_) {
     if (!takes_part(direction)) continue;
     add_signal(direction);
@@ -168,6 +203,18 @@ void PairStreams::copy(Direction direction, const Transfer& transfer) {
   const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + moved;
   const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes_of(direction));
   const bool crosses = is_far(direction) || end_of(direction).crosses;
+  const uint32_t mark = mark_of(direction);
+  if (mark != 0 && is_sent(direction) && place_of(direction) != 0) {
+    directions_[direction].is_read = true;
+    return;
+  }
+  if (mark != 0 && !is_sent(direction)) {
+    if (pieces_.count == PlacedPieces::kMost) put_pieces();
+    pieces_.mark = mark;  // one of all transfers of a call
+    pieces_.pieces[pieces_.count++] = {user, slot, place_word_of(direction), bytes};
+    piece_bytes_ += bytes;
+    return;
+  }
   is_sent(direction) ? copies_.add(slot, user, bytes, crosses)
                      : copies_.add(user, slot, bytes, crosses);
 }
@@ -208,6 +255,21 @@ bool PairStreams::put_copies() {
   return status_.ok();
 }
 
+bool PairStreams::put_pieces() {
+  if (pieces_.count == 0) return true;
+  ++counts_.kernels;
+  counts_.fetched_bytes += piece_bytes_;
+  if (call_.kernels != nullptr) {
+    const uint32_t blocks =
+        call_.kernels->blocks_of(types::DataType::kUint8, piece_bytes_, true, {0, 0});
+    counts_.most_ctas = std::max(counts_.most_ctas, blocks);
+    if (cuda_ != nullptr) keep(call_.kernels->launch(pieces_, blocks, stream_));
+  }
+  pieces_.count = 0;
+  piece_bytes_ = 0;
+  return status_.ok();
+}
+
 bool PairStreams::put_words() {
   if (words_.size() == 0) return true;
   counts_.operations += words_.size();
@@ -226,7 +288,14 @@ void CountedPairs::begin() { in_group_.assign(directions(), {}); }
 void CountedPairs::wait(Direction direction, drivers::cuda::MemoryOps& words) {
   const uint64_t before = sends(direction) ? slots().slots() : 0;
   if (pieces(direction) + 1 <= before) return;  // a slot that nothing has lain in
-  const uint64_t value = pieces(direction) + 1 - before;
+  wait_for(direction, pieces(direction) + 1 - before, words);
+}
+
+void CountedPairs::wait_until_taken(Direction direction, drivers::cuda::MemoryOps& words) {
+  wait_for(direction, pieces(direction), words);
+}
+
+void CountedPairs::wait_for(Direction direction, uint64_t value, drivers::cuda::MemoryOps& words) {
   streams::AwaitedWord& in_group = in_group_[direction];
   if (in_group.last == 0) in_group = {peer_of(direction), sends(direction), value, value, step()};
   in_group.last = value;

@@ -24,6 +24,16 @@
 // number. Then transfers of up to n pieces go well wherever those of NCCL do, between two
 // ranks, since sending them waits for nothing of the same group; longer ones may stand still.
 //
+// A transfer that has a mark (exec::RegisteredTransfers) may be *direct*: what is sent lies in
+// registered memory, and the sender writes where each piece does into the word of its slot's place,
+// and no copy into the slot; or a 0, behind a copy. The receiver copies either by a kernel, which
+// reads the word behind the wait (placed_pieces.h). So it takes the same steps whatever the other
+// end does. When the steps of its group are done, a sender waits until all pieces that were read
+// where they lie have been taken. Let that be one more step, behind all of the group: what it waits
+// for are the peers' steps of the same group, which wait for no such step of it. But a direct send
+// ends no earlier than its receive, as NCCL's do: two ranks that both send first, and not in a
+// group, wait for each other.
+//
 // With ranks of other hosts a call's bounce buffer has the slots (exec/bounce_pairs.h), and the
 // host's thread is the other end, which hands pieces to the network: it needs nothing of this rank
 // but the two words. So the steps are the same, and the proof, in eager calls and in graphs.
@@ -38,6 +48,7 @@
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
+#include "src/engines/cuda/fold_kernels.h"
 #include "src/engines/cuda/side_stream.h"
 #include "src/engines/streams/counted_words.h"
 #include "src/exec/stream_rank.h"
@@ -76,7 +87,8 @@ struct PairAddresses {
     drivers::cuda::CUdeviceptr slots = 0;
     drivers::cuda::CUdeviceptr own = 0;
     drivers::cuda::CUdeviceptr other = 0;
-    bool crosses = false;  // the slots are not on this rank's device
+    bool crosses = false;                   // the slots are not on this rank's device
+    drivers::cuda::CUdeviceptr places = 0;  // a word for each slot, which the sender writes
   };
   uint32_t rank = 0;
   PairSlots slots;
@@ -89,6 +101,8 @@ struct PairCall {
   SideStream* side = nullptr;  // null: `stream` takes lists of copies
   bool engines_alone = false;  // exec::StreamedTransfers'
   exec::BounceOfPairs bounce{};
+  const exec::RegisteredTransfers* registered = nullptr;  // null: none
+  const FoldKernels* kernels = nullptr;                   // null: only counted, or none registered
 };
 
 class PairStreams {
@@ -131,6 +145,8 @@ class PairStreams {
   virtual void wait(Direction direction, drivers::cuda::MemoryOps& words) = 0;
   /// Adds what says that the next piece of the direction is in its slot, or out of it.
   virtual void signal(Direction direction, drivers::cuda::MemoryOps& words) = 0;
+  /// Adds the wait until all pieces of the direction, in which this rank sends, have been taken.
+  virtual void wait_until_taken(Direction direction, drivers::cuda::MemoryOps& words) = 0;
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -138,6 +154,7 @@ class PairStreams {
     uint64_t pieces = 0;                     // that have been put into streams
     uint32_t current = kNone, last = kNone;  // of the group's transfers; kNone: no more
     uint64_t moved = 0;                      // of the current one
+    bool is_read = false;                    // something of this group is read where it lies
   };
 
   bool is_far(Direction direction) const { return direction >= near_; }
@@ -151,6 +168,13 @@ class PairStreams {
   void copy_own(std::span<const exec::Transfer> transfers);
   bool put_step(std::span<const exec::Transfer> transfers);
   void copy(Direction direction, const exec::Transfer& transfer);
+  uint32_t mark_of(Direction direction) const;
+  uint64_t place_of(Direction direction) const;
+  drivers::cuda::CUdeviceptr place_word_of(Direction direction) const {
+    return end_of(direction).places + slot_of(direction) * sizeof(uint64_t);
+  }
+  void add_end();
+  bool put_pieces();
   void advance(Direction direction, const exec::Transfer& transfer);
   bool put_copies();
   bool put_words();
@@ -170,6 +194,8 @@ class PairStreams {
   std::vector<Direction> open_;  // directions that have something left
   drivers::cuda::CopyBatch copies_;
   drivers::cuda::MemoryOps words_;
+  PlacedPieces pieces_;
+  uint64_t piece_bytes_ = 0;  // of pieces_
   uint64_t step_ = 0;
   exec::DeviceCounts counts_;
   Status status_;
@@ -187,6 +213,8 @@ class CountedPairs final : public PairStreams {
   void begin() override;
   void wait(Direction direction, drivers::cuda::MemoryOps& words) override;
   void signal(Direction direction, drivers::cuda::MemoryOps& words) override;
+  void wait_until_taken(Direction direction, drivers::cuda::MemoryOps& words) override;
+  void wait_for(Direction direction, uint64_t value, drivers::cuda::MemoryOps& words);
 
   std::vector<uint64_t> highest_;  // by way: the value of the other end's word that a stream awaits
   std::vector<streams::AwaitedWord> in_group_;  // by way: the same, of this group

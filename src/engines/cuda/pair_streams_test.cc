@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 #include <vector>
 
@@ -95,6 +97,52 @@ TEST(PairStreams, MessagesOfAWayFollowEachOther) {
   EXPECT_EQ(streams.awaited()[0].last, 3u);
   EXPECT_EQ(streams.awaited()[0].step, 1u);
   EXPECT_FALSE(streams.awaited()[0].sends);
+}
+
+// The peer's 0 is no place, so that transfer is staged, and all receives look for places.
+TEST(PairStreams, OfRegisteredMemoryCopyNothingAndWaitForTheReader) {
+  CountedPairs streams = first_of_four();
+  const std::vector<Transfer> transfers = {
+      transfer(true, 1, 3 * kSlot), transfer(true, 2, 2 * kSlot), transfer(false, 1, 2 * kSlot),
+      transfer(false, 3, 2 * kSlot), transfer(true, 3, 1)};
+  const exec::RegisteredTransfers registered{{5, 5, 5, 5, 0}, {4096, 0, 0, 0, 0}, nullptr};
+  EXPECT_TRUE(streams.put({.registered = &registered}, transfers).ok());
+  EXPECT_TRUE(streams.finish(1, 1).ok());
+  const exec::DeviceCounts& counts = streams.counts();
+  EXPECT_EQ(counts.copies, 2u + 1);  // into slots
+  EXPECT_EQ(counts.kernels, 2u);     // a piece of both receives each
+  // Five places and six signals of sends, four waits and signals of receives, the end of two.
+  EXPECT_EQ(counts.operations, 5 + 6 + 4 + 4 + 1 + 1u);
+  ASSERT_EQ(streams.awaited().size(), 3u);
+  EXPECT_EQ(streams.awaited()[1].peer, 1u);
+  EXPECT_TRUE(streams.awaited()[1].sends);
+  EXPECT_EQ(streams.awaited()[1].last, 3u);
+}
+
+TEST(PlacedPieces, LieWhereTheirWordsSayOrInTheirSlots) {
+  const PlacedPiece piece{1, 64, 2, 3};
+  EXPECT_EQ(source_of(piece, 5, place_word(5, 4096)), 4096u);
+  EXPECT_EQ(source_of(piece, 5, place_word(6, 4096)), 64u);
+  EXPECT_EQ(source_of(piece, 5, place_word(5, 0)), 64u);
+  EXPECT_EQ(source_of(piece, 5, place_word(5, uint64_t{1} << kPlaceBits)), 64u);
+  EXPECT_EQ(source_of(piece, 0, 0), 64u);
+}
+
+TEST(PlacedPieces, AreCopiedWhateverTheirAlignmentIs) {
+  constexpr size_t kBytes = 700, kRoom = kBytes + 64;
+  for (size_t from = 0; from < 17; ++from) {
+    for (size_t to = 0; to < 17; ++to) {
+      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{15}, size_t{33}, kBytes}) {
+        alignas(16) std::array<uint8_t, kRoom> source{}, target{}, expected{};
+        for (size_t i = 0; i < kRoom; ++i) source[i] = static_cast<uint8_t>(i * 7 + 1);
+        std::copy_n(source.begin() + from, bytes, expected.begin() + to);
+        const PieceCopy copy{reinterpret_cast<uint64_t>(target.data() + to),
+                             reinterpret_cast<uint64_t>(source.data() + from), bytes};
+        for (uint64_t thread = 0; thread < 5; ++thread) copy.run(thread, 5);
+        EXPECT_EQ(target, expected) << from << " " << to << " " << bytes;
+      }
+    }
+  }
 }
 
 TEST(PairStreams, TransfersWithThisRankAreOneCopyAndEmptyOnesNone) {

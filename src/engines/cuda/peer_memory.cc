@@ -13,7 +13,7 @@ using drivers::cuda::CUdeviceptr;
 using drivers::cuda::DeviceMemory;
 using drivers::cuda::Reaper;
 
-constexpr std::string_view kOffer = "memory", kNothing = "absent";
+constexpr std::string_view kOffer = "memory", kNothing = "absent", kRanges = "at";
 
 }  // namespace
 
@@ -29,10 +29,12 @@ Result<std::shared_ptr<const exec::PeerMemory>> CudaPeerMemory::share(
   if (!offers.ok()) return offers.status();
   const Descriptors descriptors = take_from_all(group, numbers_in(offers.value()));
   if (Status problem = first_problem(offers.value(), group); !problem.ok()) return problem;
+  const Status imported = made->import(device, group, offers.value(), descriptors);
   const Result<std::vector<std::string>> outcomes =
-      group.exchange(outcome_text(made->import(device, group, offers.value(), descriptors)));
+      group.exchange(imported.ok() ? made->ranges_text() : outcome_text(imported));
   if (!outcomes.ok()) return outcomes.status();
   if (Status problem = first_problem(outcomes.value(), group); !problem.ok()) return problem;
+  made->read_ranges(outcomes.value(), static_cast<size_t>(group.rank));
   made->exported_.reset();
   return handed_out(made);
 }
@@ -54,6 +56,25 @@ Result<std::shared_ptr<const exec::PeerMemory>> CudaPeerMemory::take_part(
   if (Status problem = first_problem(outcomes.value(), group); !problem.ok()) return problem;
   return handed_out(
       std::shared_ptr<CudaPeerMemory>(new CudaPeerMemory(nullptr, group.links.size())));
+}
+
+// "at ADDRESS ADDRESS ...", by rank; of many ranks nothing, so that it has room in an exchange.
+std::string CudaPeerMemory::ranges_text() const {
+  constexpr size_t kMostRanks = 24;
+  std::string text(kRanges);
+  for (size_t rank = 0; ranges_.size() <= kMostRanks && rank < ranges_.size(); ++rank) {
+    text += " " + std::to_string(reinterpret_cast<CUdeviceptr>(ranges_[rank]));
+  }
+  return text;
+}
+
+void CudaPeerMemory::read_ranges(const std::vector<std::string>& texts, size_t self) {
+  seen_at_.assign(texts.size(), 0);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const std::vector<std::string_view> words = split(texts[rank], ' ');
+    if (words[0] != kRanges || words.size() != texts.size() + 1) continue;
+    seen_at_[rank] = parse_integer<uint64_t>(words[self + 1]).value_or(0);
+  }
 }
 
 std::shared_ptr<const exec::PeerMemory> CudaPeerMemory::handed_out(

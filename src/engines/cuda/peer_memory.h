@@ -39,6 +39,7 @@ class CudaPeerMemory final : public exec::PeerMemory {
                                                                    bool brings_memory);
 
   std::span<std::byte* const> ranges() const override { return ranges_; }
+  std::span<const uint64_t> seen_at() const override { return seen_at_; }
   bool is_there() const override;
 
  private:
@@ -57,6 +58,8 @@ class CudaPeerMemory final : public exec::PeerMemory {
       const std::shared_ptr<CudaPeerMemory>& made);
   Status give(drivers::cuda::CUdevice device, const exec::DeviceGroup& group);
   std::string offer() const;
+  std::string ranges_text() const;
+  void read_ranges(const std::vector<std::string>& texts, size_t self);
   static std::optional<SharedRange> read_offer(std::string_view text);
   static std::vector<int> numbers_in(const std::vector<std::string>& texts);
   Status import(drivers::cuda::CUdevice device, const exec::DeviceGroup& group,
@@ -69,6 +72,7 @@ class CudaPeerMemory final : public exec::PeerMemory {
   Fd exported_;                        // until all have imported it
   std::vector<std::optional<drivers::cuda::DeviceMemory>> theirs_;  // by rank
   std::vector<std::byte*> ranges_;                                  // by rank
+  std::vector<uint64_t> seen_at_;                                   // by rank
 };
 
 }  // namespace tutti::engines::cuda

@@ -40,8 +40,15 @@ struct CapturedPage {
 
 /// The words that a rank's streams wait for and reset, of its transfers with one peer; by slot.
 struct CapturedPairWords {
+  /// Where the pieces for the peer lie that are in no slot: by slot of eager calls, then of graphs.
+  struct alignas(exec::kLineBytes) PlaceLine {
+    static constexpr size_t kEagerSlots = 4;
+    std::array<std::atomic<uint64_t>, kEagerSlots> eager;
+    std::array<std::atomic<uint64_t>, kCapturedSlots> captured;
+  };
   std::array<CapturedPage::SharedLine, kCapturedSlots> full;   // the peer's, for this rank
   std::array<CapturedPage::SharedLine, kCapturedSlots> empty;  // this rank's, for the peer
+  PlaceLine places;
 };
 
 class CapturedMemory {

@@ -75,7 +75,8 @@ std::optional<CallDifference> CapturedRuns::announce(const CapturedCall& call) {
     part_of = call.described->collective;
     if (auto found = comparison_.announce(call.signature, *call.described)) return found;
   }
-  return comparison_.announce(call.transfers, {.part_of = part_of, .slots = call.slots});
+  return comparison_.announce(call.transfers,
+                              {.part_of = part_of, .slots = call.slots, .marks = call.marks});
 }
 
 uint64_t CapturedRuns::finished() const {

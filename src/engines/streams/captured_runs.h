@@ -32,6 +32,7 @@ struct CapturedCall {
   std::optional<diagnosis::DescribedCall> described;  // of a call of all ranks
   std::vector<exec::Transfer> transfers;
   std::vector<uint32_t> slots;  // of the transfers' first pieces
+  std::vector<uint32_t> marks;  // exec::RegisteredTransfers'
   uint64_t timeout_ns = 0;      // of each run
   std::string what;
 };

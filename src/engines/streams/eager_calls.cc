@@ -97,7 +97,8 @@ Status EagerCalls::announce(const exec::StreamedTransfers& call) {
     fail(own, {options_.rank, -1});
     return own;
   }
-  std::optional<CallDifference> found = comparison_.announce(call.transfers, {.part_of = part_of});
+  std::optional<CallDifference> found =
+      comparison_.announce(call.transfers, {.part_of = part_of, .marks = call.registered.marks});
   return found ? differ(*std::move(found)) : Status();
 }
 
