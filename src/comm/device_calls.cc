@@ -480,6 +480,9 @@ std::string DeviceCalls::network_text(const plan::Plan& plan) {
 
 // Nobody knows yet where the buffers will lie.
 std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
+  if (request.collective == Collective::kGather || request.collective == Collective::kScatter) {
+    return explain_rooted(request);
+  }
   const std::string staged = "; in registered memory staged as well, since ";
   if (!rank_->rings().empty()) return staged + "not all devices reach each other's memory";
   const Result<RegisteredCall> direct =

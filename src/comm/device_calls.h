@@ -112,8 +112,12 @@ class DeviceCalls {
                                           const exec::StreamPlace& where);
   /// As exec::DeviceRank's, by the communicator's numbers.
   std::optional<uint32_t> find_late();
-  /// The same of a request whose counts are private: all ranks know the kind of the call, and each
-  /// pair compares the shares that it exchanges.
+  /// Whether a request that is taken goes as transfers between pairs: its counts are private, or it
+  /// is a long gather or scatter, and memory is registered, where only transfers can be direct.
+  /// Equal on all ranks.
+  bool goes_by_transfers(const Request& request) const;
+  /// The same of such a request: all ranks know the kind of the call, and each pair compares the
+  /// shares that it exchanges.
   exec::StreamedTransfers shares_of(const Request& request, const exec::StreamPlace& where) const;
   /// The same of sends and receives, which progress together.
   exec::StreamedTransfers call_of(std::span<const exec::Transfer> transfers, EngineWish asked,
@@ -167,12 +171,14 @@ class DeviceCalls {
   diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   std::string explain_direct(const Request& request, bool in_place);
+  std::string explain_rooted(const Request& request) const;
   std::string objections(const Request& request, EngineWish engine, const WholeCalls* taken) const;
   Status room_for_pairs() const;
   Status objection_to_transfers(EngineWish engine) const;
   bool all_near(std::span<const exec::Transfer> transfers) const;
   void set_transfers(exec::StreamedTransfers& call,
                      std::span<const exec::Transfer> transfers) const;
+  Status objection_to_rooted(const Request& request) const;
   void find_registered(exec::StreamedTransfers& call) const;
   Status objection_to_reading(const exec::StreamedTransfers& call) const;
   uint32_t rank_of(uint32_t number) const;

@@ -92,7 +92,8 @@ uint64_t DevicePlaces::add(std::byte* memory, uint64_t bytes,
                            Result<std::shared_ptr<const exec::PeerMemory>> shared) {
   const MutexLock lock(mutex_);
   all_.push_back({++last_handle_, memory, bytes, std::move(shared)});
-  change();
+  ++changes_;
+  refresh();
   return last_handle_;
 }
 
@@ -142,18 +143,31 @@ bool DevicePlaces::remove(uint64_t handle) {
   if (unused_.erase(handle) > 0) return true;
   const size_t removed =
       std::erase_if(all_, [handle](const Registered& one) { return one.handle == handle; });
-  if (removed > 0) change();
+  if (removed > 0) {
+    ++changes_;
+    refresh();
+  }
   return removed > 0;
 }
 
-void DevicePlaces::change() {
-  ++changes_;
+void DevicePlaces::refresh() {
   Memories memories;
   for (const Registered& one : all_) {
     if (one.shared.ok()) memories.push_back(one.shared.value());
   }
   shared_ = memories.empty() ? nullptr : std::make_shared<const Memories>(std::move(memories));
   has_any_.store(!all_.empty(), std::memory_order_relaxed);
+}
+
+uint32_t DevicePlaces::mark_here() const {
+  if (shared_ == nullptr) return 0;
+  return static_cast<uint32_t>(changes_ % exec::RegisteredTransfers::kMostMark) + 1;
+}
+
+uint32_t DevicePlaces::mark() const {
+  if (!has_any_.load(std::memory_order_relaxed)) return 0;
+  const MutexLock lock(mutex_);
+  return mark_here();
 }
 
 exec::RegisteredTransfers DevicePlaces::find(std::span<const exec::Transfer> transfers, int rank,
@@ -163,10 +177,10 @@ exec::RegisteredTransfers DevicePlaces::find(std::span<const exec::Transfer> tra
   uint32_t mark = 0;
   {
     const MutexLock lock(mutex_);
-    if (shared_ == nullptr) return found;
-    mark = static_cast<uint32_t>(changes_ % exec::RegisteredTransfers::kMostMark) + 1;
+    mark = mark_here();
     found.kept = shared_;
   }
+  if (mark == 0) return found;
   found.marks.assign(transfers.size(), 0);
   found.places.assign(transfers.size(), 0);
   for (size_t i = 0; i < transfers.size(); ++i) {

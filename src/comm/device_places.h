@@ -63,6 +63,8 @@ class DevicePlaces {
   /// How the request runs on this rank, if it is direct. `least_bytes`: shorter inputs are staged.
   Result<RegisteredCall> find(const Request& request, bool in_place, int rank, int ranks,
                               uint64_t least_bytes) const;
+  /// As exec::RegisteredTransfers has it; 0: no memory is registered that others can be given.
+  uint32_t mark() const;
   /// Of transfers with peers that are longer than `piece_bytes`, as both ends know it.
   exec::RegisteredTransfers find(std::span<const exec::Transfer> transfers, int rank,
                                  uint64_t piece_bytes) const;
@@ -84,7 +86,8 @@ class DevicePlaces {
     std::shared_ptr<const exec::PeerMemory> memory;
   };
 
-  void change() TUTTI_REQUIRES(mutex_);
+  void refresh() TUTTI_REQUIRES(mutex_);
+  uint32_t mark_here() const TUTTI_REQUIRES(mutex_);
   Result<RegisteredPlace> place_of(const void* buffer, uint64_t bytes, const char* name) const;
 
   mutable Mutex mutex_;

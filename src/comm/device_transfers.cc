@@ -35,7 +35,61 @@ std::vector<exec::Transfer> transfers_of(const Request& request) {
   return transfers;
 }
 
+bool is_rooted(const Request& request) {
+  return request.collective == schedule::Collective::kGather ||
+         request.collective == schedule::Collective::kScatter;
+}
+
+/// A gather or scatter, as sends and receives.
+std::vector<exec::Transfer> rooted_transfers_of(const Request& request, int rank, int ranks) {
+  const uint64_t bytes = request.count * types::size_of(request.type);
+  const bool gathers = request.collective == schedule::Collective::kGather;
+  std::vector<exec::Transfer> transfers;
+  const auto add = [&](int peer, bool is_send, uint64_t offset) {
+    auto* const buffer =
+        static_cast<std::byte*>(is_send ? const_cast<void*>(request.send) : request.recv);
+    transfers.push_back(
+        {static_cast<uint32_t>(peer), is_send, buffer + offset, bytes, request.type});
+  };
+  add(request.root, gathers, 0);
+  if (rank != request.root) return transfers;
+  for (int peer = 0; peer < ranks; ++peer) {
+    add(peer, !gathers, static_cast<uint64_t>(peer) * bytes);
+  }
+  return transfers;
+}
+
 }  // namespace
+
+bool DeviceCalls::goes_by_transfers(const Request& request) const {
+  if (has_private_counts(request)) return true;
+  return places_ != nullptr && places_->mark() != 0 && objection_to_rooted(request).ok();
+}
+
+/// Why a request that all ranks know is no transfers, whatever is registered.
+Status DeviceCalls::objection_to_rooted(const Request& request) const {
+  if (!is_rooted(request)) return Status::unsupported("it is no gather or scatter");
+  const EngineWish engine = wish_for(plans_->options_of(request.extras).engine);
+  exec::StreamedTransfers call;
+  call.engines_alone = engine == EngineWish::kCopyEngine;
+  if (Status why = objection_to_reading(call); !why.ok()) return why;
+  if (!pairs_.ok()) return pairs_;
+  if (find_whole(request, engine) != nullptr) return Status::unsupported("an engine runs it alone");
+  const uint64_t bytes = request.count * types::size_of(request.type);
+  if (bytes <= rank_->piece_bytes()) {
+    return Status::unsupported(std::to_string(rank_->piece_bytes()) +
+                               " bytes of a block, or less, are staged in one slot");
+  }
+  return {};
+}
+
+std::string DeviceCalls::explain_rooted(const Request& request) const {
+  const Status why = objection_to_rooted(request);
+  if (!why.ok())
+    return "; in registered memory staged as well, since " + std::string(why.message());
+  return "; where memory is registered by transfers between pairs of ranks, direct from buffers "
+         "that lie in it, also in graphs";
+}
 
 Status DeviceCalls::room_for_pairs() const {
   const bool is_alone = is_networked() && std::count(near_.begin(), near_.end(), true) == 1;
@@ -76,10 +130,16 @@ exec::StreamedTransfers DeviceCalls::shares_of(const Request& request,
                                                const exec::StreamPlace& where) const {
   exec::StreamedTransfers call;
   call.where = {where};
-  set_transfers(call, transfers_of(request));
+  set_transfers(call, has_private_counts(request)
+                          ? transfers_of(request)
+                          : rooted_transfers_of(request, self_, plans_->ranks()));
   call.described = describe(request);
   call.engines_alone = call.described->engine == EngineWish::kCopyEngine;
   find_registered(call);
+  const std::vector<uint64_t>& places = call.registered.places;
+  if (std::any_of(places.begin(), places.end(), [](uint64_t place) { return place != 0; })) {
+    calls_->tell_direct(request);
+  }
   call.label = calls_->label(request);
   call.call.signature = call.call.far_signature = signature_of(*call.described);
   call.call.what = name_of(request);

@@ -58,7 +58,9 @@ std::string text_of(const CalledTransfer& transfer, bool is_send) {
                             (transfer.in_exchange ? ", in a group with much the other way" : "") +
                             (transfer.by_host ? ", whose options ask for the engine host" : "");
   if (!transfer.part_of) return std::string(is_send ? "send of " : "recv of ") + bytes;
-  return std::string(schedule::name_of(*transfer.part_of)) + "_v with a share of " + bytes;
+  const bool has_root = schedule::traits_of(*transfer.part_of).rooted();
+  return std::string(schedule::name_of(*transfer.part_of)) + (has_root ? "" : "_v") +
+         " with a share of " + bytes;
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ Result<StreamWork> CollectiveOperation::stream_work(std::span<const exec::Stream
   const comm::Request request = this->request();
   comm::Collectives& collectives = communicator().collectives();
   const uint64_t deadline_ns = collectives.deadline_from_now(&extras_);
-  if (comm::has_private_counts(request)) {
+  if (streams.calls().goes_by_transfers(request)) {
     exec::StreamedTransfers shares = streams.calls().shares_of(request, where.front());
     shares.call.deadline_ns = deadline_ns;
     return StreamWork(std::move(shares));

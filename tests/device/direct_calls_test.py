@@ -44,7 +44,7 @@ class DirectCalls(unittest.TestCase):
         done = run("--ranks", "3", "--seed", "8", "--rounds", "60", "--captured", "1", TUTTI_LOG="info")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for name in ("all_reduce", "all_gather", "reduce_scatter", "reduce", "broadcast", "all_to_all", "all_gather_v",
-                     "reduce_scatter_v"):
+                     "reduce_scatter_v", "gather", "scatter"):
             self.assertIn(f": {name} reads registered device memory", done.stderr)
 
     def test_calls_of_devices_that_may_not_reach_each_other_are_staged(self):
