@@ -134,7 +134,7 @@ Status DevicePlaces::take_over(const DevicePlaces& before, const std::set<uint64
   const MutexLock lock(mutex_);
   all_ = std::move(kept);
   unused_ = std::move(unused);
-  has_any_.store(!all_.empty(), std::memory_order_relaxed);
+  refresh();
   return {};
 }
 
