@@ -14,6 +14,8 @@
 //                registered, at any byte, or elsewhere. The buffers are written over behind
 //                each call; memory is deregistered while calls and graphs use it, and freed and
 //                replaced
+//   --fault 1    rank 1 has deregistered memory that the others have not: both ends of a transfer
+//                are told
 //   --bound B    of several hosts: it is wrong if the process has taken more than so many bytes of
 //                pinned memory (default: any)
 //
@@ -45,7 +47,7 @@ struct Options {
   int kib = 512;
   int replays = 0;
   int hosts = 1;
-  int registered = 0;
+  int registered = 0, fault = 0;
   uint64_t bound = ~uint64_t{0};
 
   size_t most_words() const { return static_cast<size_t>(kib) * 1024 / sizeof(uint64_t); }
@@ -102,6 +104,26 @@ class Rank {
     }
     check_pinned();
     check_races();
+    member_.meet();
+  }
+
+  void differ() {
+    if (!allocate() || !enroll() || !member_.meet()) return;
+    const bool gives_up = member_.rank() == 1;
+    if (gives_up) tuttiCommDeregister(seat_.comm(), handle_);
+    const size_t words = options_.most_words();
+    const auto stream = seat_.stream();
+    if (member_.rank() == 0) (void)tuttiSend(region_, words, tuttiUint64, 1, seat_.comm(), stream);
+    if (gives_up) (void)tuttiRecv(pointer(recv_), words, tuttiUint64, 0, seat_.comm(), stream);
+    seat_.synchronize();
+    member_.meet();
+    tuttiResult_t error = tuttiSuccess;
+    tuttiCommGetAsyncError(seat_.comm(), &error);
+    const std::string text = tuttiGetLastError(seat_.comm());
+    const bool is_told = text.find("register and deregister on all ranks") != std::string::npos;
+    if (member_.rank() < 2 && (error == tuttiSuccess || !is_told)) {
+      member_.fail("does not say that other memory is registered: " + text);
+    }
     member_.meet();
   }
 
@@ -407,12 +429,15 @@ int main(int argc, char** argv) {
                      {"--hosts", into(options.hosts, 1, 8)},
                      {"--bound", into(options.bound)},
                      {"--registered", into(options.registered, 0, 1)},
+                     {"--fault", into(options.fault, 0, 1)},
                      {"--replays", into(options.replays, 0)}})) {
     return 2;
   }
   const auto body = [&](Member& member) {
     const std::unique_ptr<Seat> seat = Seat::open(member);
-    if (seat != nullptr) Rank(member, *seat, options).run();
+    if (seat == nullptr) return;
+    Rank rank(member, *seat, options);
+    options.fault != 0 ? rank.differ() : rank.run();
   };
   TeamShape shape = TeamShape::processes(options.ranks);
   for (int rank = 0; options.hosts > 1 && rank < options.ranks; ++rank) {

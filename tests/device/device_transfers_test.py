@@ -58,6 +58,9 @@ class DeviceTransfers(unittest.TestCase):
             self.check("--rounds", "8", "--seed", "15", "--ranks", "3", "--registered", "1", "--replays", "2",
                        TUTTI_DEVICE_RING_BYTES="512K", **{name: value})
 
+    def test_ranks_that_have_registered_other_memory_are_told(self):
+        self.check("--ranks", "2", "--fault", "1", TUTTI_DEVICE_RING_BYTES="512K")
+
     def test_nobody_writes_to_what_a_peer_still_reads(self):
         with tempfile.TemporaryDirectory() as folder:
             self.check("--rounds", "12", "--seed", "16", "--ranks", "3", "--registered", "1", "--replays", "2", "--kib",
