@@ -156,6 +156,8 @@ std::optional<DescribedCall> read_call(const DescribedWords& words) {
   return call;
 }
 
+std::string text_of(const DescribedCall& call) { return text_of(call, {}); }
+
 std::optional<std::string> compare_text(const std::string& one, const DescribedCall& its,
                                         const std::string& other, const DescribedCall& others) {
   std::vector<Field> differ;

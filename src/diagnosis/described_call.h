@@ -56,6 +56,8 @@ DescribedWords words_of(const DescribedCall& call);
 /// Nothing if these are no words of a call.
 std::optional<DescribedCall> read_call(const DescribedWords& words);
 
+/// "all_reduce of 7 float sum".
+std::string text_of(const DescribedCall& call);
 /// "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count", with the names of
 /// the two ranks. Nothing if the two descriptions are equal.
 std::optional<std::string> compare_text(const std::string& one, const DescribedCall& its,

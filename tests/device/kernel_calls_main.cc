@@ -7,17 +7,22 @@
 //   --rounds N     each of all calls and of two graphs in turns (default 3)
 //   --late WAY     the last rank does not come to a call: "eager", or "captured" to a run of a
 //                  graph. The others print what they hear at the deadline
-//   --differs 1    the last rank's graph has a word more. Each prints what it hears
-//
+//   --differs WAY  the last rank runs another call than the others, whose graph is an all_reduce:
+//                  "captured" as a graph with a word more, "replayed" as the second of two graphs
+//                  that all ranks have, "eager" outside of a graph; or "silent": an all_to_all in
+//                  a graph where the others' is an all_gather, for which nobody waits. Each prints
+//                  what it hears
 //   --first 1      the last rank comes to a first call only when the others have made another one,
 //                  of another type
 //   --swapped 1    rank 0 makes an all_reduce and then an all_gather of another communicator, the
-//                  others the other way round. Each prints what it hears at the deadline
+//                  others the other way round. Each prints what it hears at the deadline. 2: by
+//                  graphs
 //
 // Exit status: 0 right, 1 not, 2 the command line.
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,8 +38,8 @@ using testing_support::Member;
 
 struct Options {
   int ranks = 3, rounds = 3;
-  std::string late;
-  int swapped = 0, differs = 0, first = 0;
+  std::string late, differs;
+  int swapped = 0, first = 0;
 };
 
 using Statistics = decltype(&softdev_statistics);
@@ -98,7 +103,7 @@ class Rank {
     if (state != tuttiSuccess) member_.fail(tuttiGetLastError(seat_.comm()));
   }
 
-  void swap() {
+  void swap(bool in_graphs) {
     tuttiComm_t other = nullptr;
     if (!went(member_, tuttiCommSplit(seat_.comm(), 0, member_.rank(), &other, nullptr),
               seat_.comm(), "tuttiCommSplit") ||
@@ -108,16 +113,21 @@ class Rank {
     calls_.push_back(make(CallSpec::kAllReduce, kCounts[1]));
     calls_.push_back(make(CallSpec::kAllGather, kCounts[1]));
     tuttiComm_t const comms[] = {seat_.comm(), other};
+    std::vector<std::unique_ptr<Graph>> graphs;
+    for (size_t i = 0; in_graphs && i < calls_.size(); ++i) {
+      graphs.push_back(
+          std::make_unique<Graph>(client_, stream_.get(), [&, i] { put(calls_[i], comms[i]); }));
+    }
+    if (!member_.meet()) return;
     for (const size_t first : {size_t{0}, size_t{1}}) {
       const size_t one = member_.rank() == 0 ? first : 1 - first;
-      const CallBuffers at{calls_[one].send.address(), calls_[one].recv.address()};
-      went(member_, put_call(calls_[one].spec, at, comms[one], tuttiStreamCuda(stream_.get())),
-           comms[one], "a call");
+      if (in_graphs) graphs[one]->launch(stream_.get());
+      if (!in_graphs) put(calls_[one], comms[one]);
     }
+    // The other one may be over as it should, once the first has let its streams go on.
+    if (!await_failure(comms)) return;
     if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
     for (tuttiComm_t const comm : comms) {
-      tuttiResult_t state = tuttiSuccess;
-      went(member_, tuttiCommGetAsyncError(comm, &state), comm, "asking");
       std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(comm));
     }
     std::fflush(stdout);
@@ -134,12 +144,25 @@ class Rank {
     tell_failure(!is_last());
   }
 
-  void differ() {
-    if (!set_deadline(seat_.comm())) return;
-    calls_.push_back(make(CallSpec::kAllReduce, kCounts[1] + (is_last() ? 1 : 0)));
-    const std::unique_ptr<Graph> graph = capture(calls_[0]);
+  void differ(const std::string& way) {
+    const bool is_silent = way == "silent";
+    calls_.push_back(make(is_silent ? CallSpec::kAllGather : CallSpec::kAllReduce, kCounts[1]));
+    calls_.push_back(is_silent ? make(CallSpec::kAllToAll, kCounts[1])
+                               : make(CallSpec::kAllReduce, kCounts[1] + 1));
+    const Call& mine = calls_[is_last() ? 1 : 0];
+    std::vector<std::unique_ptr<Graph>> graphs;
+    if (way == "replayed") {
+      for (const Call& call : calls_) graphs.push_back(capture(call));
+      if (!is_last()) graphs.pop_back();
+    } else if (way != "eager" || !is_last()) {
+      graphs.push_back(capture(mine));
+    }
     if (!member_.meet()) return;
-    graph->launch(stream_.get());
+    if (graphs.empty()) {
+      put(mine);
+    } else {
+      graphs.back()->launch(stream_.get());
+    }
     tell_failure(true);
   }
 
@@ -147,16 +170,23 @@ class Rank {
   bool is_last() const { return member_.rank() + 1 == member_.ranks(); }
 
   void tell_failure(bool awaits) {
-    tuttiResult_t state = tuttiSuccess;
-    while (awaits && state == tuttiSuccess) {
-      if (!went(member_, tuttiCommGetAsyncError(seat_.comm(), &state), seat_.comm(), "asking")) {
-        return;
-      }
-    }
+    tuttiComm_t const comm = seat_.comm();
+    if (awaits && !await_failure({&comm, 1})) return;
     if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
     if (awaits) std::printf("rank %d: %s\n", member_.rank(), tuttiGetLastError(seat_.comm()));
     std::fflush(stdout);
     member_.meet();
+  }
+
+  /// Until one of them has failed.
+  bool await_failure(std::span<const tuttiComm_t> comms) {
+    tuttiResult_t state = tuttiSuccess;
+    for (size_t i = 0; state == tuttiSuccess; i = (i + 1) % comms.size()) {
+      if (!went(member_, tuttiCommGetAsyncError(comms[i], &state), comms[i], "asking")) {
+        return false;
+      }
+    }
+    return true;
   }
 
   bool set_deadline(tuttiComm_t comm) {
@@ -181,10 +211,10 @@ class Rank {
             seat_.allocate(8 * (spec.recv_words(member_.ranks()) + 1))};
   }
 
-  void put(const Call& call) {
+  void put(const Call& call) { put(call, seat_.comm()); }
+  void put(const Call& call, tuttiComm_t comm) {
     const CallBuffers at{call.send.address(), call.recv.address()};
-    went(member_, put_call(call.spec, at, seat_.comm(), tuttiStreamCuda(stream_.get())),
-         seat_.comm(), "a call");
+    went(member_, put_call(call.spec, at, comm, tuttiStreamCuda(stream_.get())), comm, "a call");
   }
 
   std::unique_ptr<Graph> capture(const Call& call) {
@@ -258,8 +288,8 @@ void run_rank(Member& member, const Options& options) {
   {
     Rank rank(member, *seat, client.value());
     if (!options.late.empty()) return rank.be_late(options.late);
-    if (options.swapped != 0) return rank.swap();
-    if (options.differs != 0) return rank.differ();
+    if (options.swapped != 0) return rank.swap(options.swapped == 2);
+    if (!options.differs.empty()) return rank.differ(options.differs);
     if (options.first != 0) return rank.call_first();
     rank.run(options.rounds);
   }
@@ -276,9 +306,9 @@ int main(int argc, char** argv) {
                     {{"--ranks", into(options.ranks, 2, 16)},
                      {"--rounds", into(options.rounds, 1)},
                      {"--late", into(options.late)},
-                     {"--differs", into(options.differs, 0, 1)},
+                     {"--differs", into(options.differs)},
                      {"--first", into(options.first, 0, 1)},
-                     {"--swapped", into(options.swapped, 0, 1)}})) {
+                     {"--swapped", into(options.swapped, 0, 2)}})) {
     return 2;
   }
   const TeamResult result = run_team(

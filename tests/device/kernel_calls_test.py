@@ -46,12 +46,23 @@ class KernelCalls(unittest.TestCase):
                 self.assertRegex(said, f"rank {rank}: .*(deadline.*rank 2|because of rank 2)")
             self.assertRegex(said, "rank .*: .*passed its deadline.*rank 2")
 
-    def test_graphs_that_differ_are_named_at_the_deadline_with_both_calls(self):
-        done = run("kernel_calls", "--differs", "1", SOFTDEV_DEVICES="3")
-        self.assertRegex(done.stdout, "rank 2: .*call 1 of captured graph 1 differs")
-        for count in ("100", "101"):
-            self.assertIn(f"all_reduce of {count} ", done.stdout)
-        self.assertIn("call 1 of captured graph 1 differs", done.stderr)
+    def test_kernels_of_different_calls_are_named_with_both_calls(self):
+        """Before any deadline, since there is none; also where the call is right on both sides of its capture."""
+        for way, calls in (("captured", ("all_reduce of 100 ", "all_reduce of 101 ")),
+                           ("replayed", ("all_reduce of 100 ", "all_reduce of 101 ")),
+                           ("eager", ("all_reduce of 100 ", "all_reduce of 101 ")),
+                           ("silent", ("all_gather of 100 ", "all_to_all of 100 "))):
+            done = run("kernel_calls", "--differs", way, SOFTDEV_DEVICES="3")
+            lines = [line for line in done.stdout.splitlines() if line.startswith("rank ")]
+            self.assertEqual(len(lines), 3, done.stdout + done.stderr)
+            both = [line for line in lines if "kernels of different calls have met" in line
+                    and all(call in line for call in calls)]
+            self.assertTrue(both, way + ": " + done.stdout)
+            for line in lines:
+                self.assertRegex(line, "rank 2", way)
+                self.assertNotIn("deadline", line)
+            warned = "call 1 of captured graph 1 differs" in done.stderr
+            self.assertEqual(warned, way in ("captured", "silent"), way)
 
     def test_no_function_is_loaded_beside_a_kernel_that_waits(self):
         """All are loaded when the communicator is made; the device waits for kernels before it loads one."""
@@ -61,9 +72,9 @@ class KernelCalls(unittest.TestCase):
         self.assertIn("passed its deadline", fault.stdout + fault.stderr)
 
     def test_two_communicators_in_different_orders(self):
-        """At the deadline both calls are named, by kernels that wait and by streams."""
-        for engine, mailboxes in (("kernel", "8M"), ("auto", "0")):
-            said = run("kernel_calls", "--swapped", "1", SOFTDEV_DEVICES="3", TUTTI_ENGINE=engine,
+        """At the deadline both calls are named, by kernels that wait, also in graphs, and by streams."""
+        for how, engine, mailboxes in (("1", "kernel", "8M"), ("2", "kernel", "8M"), ("1", "auto", "0")):
+            said = run("kernel_calls", "--swapped", how, SOFTDEV_DEVICES="3", TUTTI_ENGINE=engine,
                        TUTTI_MAILBOX_BYTES=mailboxes).stdout
             both = [line for line in said.splitlines() if "passed its deadline" in line
                     and "all_reduce" in line and "all_gather" in line]

@@ -57,7 +57,8 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   void use(std::shared_ptr<LevelLibrary> levels) { levels_ = std::move(levels); }
   /// The words of this rank's kernels that wait: as the device reaches them, and the host.
   drivers::cuda::CUdeviceptr fused_words() const { return pages_.fused(rank_); }
-  streams::FusedWords& host_words() const { return pages_.memory().page(rank_).fused; }
+  streams::FusedWords& host_words() const { return host_words(rank_); }
+  streams::FusedWords& host_words(size_t rank) const { return pages_.memory().page(rank).fused; }
   const streams::CallComparison& comparison() const { return runs_.comparison(); }
   const streams::CaptureComparison& captures() const { return runs_.captures(); }
   /// Whether a run has begun that is not over.

@@ -98,6 +98,7 @@ Status CudaDeviceRank::suspend(const Status& over) {
   if (Status late = first_problem(texts.value(), options_); !late.ok()) {
     return Status(Code::kTimeout, std::string(late.message()));
   }
+  captured_->host_words().forget_begun();
   return ring_->release(options_);
 }
 

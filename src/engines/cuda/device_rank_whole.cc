@@ -19,12 +19,19 @@ Status CudaDeviceRank::open_fused() {
   fuses_ = opened.ok() ? Status() : opened.status();
   if (!opened.ok()) return {};
   fused_ = std::move(opened).value();
-  use(exec::CallEngine::kKernel,
-      std::make_shared<KernelEngine>(KernelEngine::KernelParts{.kernels = fused_,
-                                                               .words = &captured_->host_words(),
-                                                               .rank = options_.rank,
-                                                               .ranks = options_.arenas.size(),
-                                                               .name_of = options_.name_of}));
+  KernelEngine::KernelParts parts;
+  parts.kernels = fused_;
+  parts.words = &captured_->host_words();
+  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
+    parts.ranks.words.push_back(&captured_->host_words(rank));
+  }
+  parts.ranks.rank = options_.rank;
+  parts.ranks.name_of = options_.name_of;
+  parts.ranks.find_call = [this](size_t rank, uint32_t signature) {
+    const auto captured = captured_->captures().find_call(rank, signature);
+    return captured ? captured : calls_.comparison().find_call(rank, signature);
+  };
+  use(exec::CallEngine::kKernel, std::make_shared<KernelEngine>(std::move(parts)));
   return {};
 }
 

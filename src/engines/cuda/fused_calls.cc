@@ -22,6 +22,8 @@ static_assert(offsetof(streams::FusedWords, stop) == kFusedStop);
 static_assert(offsetof(streams::FusedWords, waiting) == kFusedWaiting);
 static_assert(offsetof(streams::FusedWords, expired) == kFusedExpired);
 static_assert(offsetof(streams::FusedWords, finished) == kFusedFinished);
+static_assert(offsetof(streams::FusedWords, begun) == kFusedBegun);
+static_assert(streams::FusedWords::kRecent == kFusedRecent);
 
 namespace {
 

@@ -111,6 +111,31 @@ struct EachBlockForItself : SoundFusedRules {
   static constexpr bool speaks_for_others = false;
 };
 
+struct NamesTheCallBefore : SoundFusedRules {
+  static constexpr bool names_its_call = false;
+};
+struct OneWordForAllBlocks : SoundFusedRules {
+  static constexpr bool tells_of_blocks = false;
+};
+
+/// One block waits for a rank that does not come, and a later one has nothing to wait for. The word
+/// of the first must stay when the other one ends.
+template <class Rules>
+bool tells_of_the_block_that_waits(uint64_t seed) {
+  FusedWorld<Rules> world({.ranks = 2, .seed = seed, .last_block_is_late = true});
+  const Status added = world.add(FusedCase::make({Collective::kAllGather, "direct", 2, 2}));
+  world.kill(1);
+  const bool stands_still = added.ok() && !world.run({0}).empty();
+  return stands_still && (world.word(0, kFusedWaiting) & ~0u) == 2;
+}
+
+TEST(FusedFaults, OfAWordForAllBlocksAreFound) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_TRUE(tells_of_the_block_that_waits<SoundFusedRules>(seed)) << "seed " << seed;
+    EXPECT_FALSE(tells_of_the_block_that_waits<OneWordForAllBlocks>(seed)) << "seed " << seed;
+  }
+}
+
 TEST(FusedFaults, OfBlocksThatSatOutAreFound) {
   bool found = false;
   for (uint64_t seed = 1; seed <= 20 && !found; ++seed) {
@@ -127,6 +152,7 @@ TEST(FusedFaults, AreFound) {
   EXPECT_TRUE((is_found_in_random_calls<FusedWorld<SoundFusedRules, LooksOnce>>()));
   EXPECT_TRUE((is_found_in_random_calls<FusedWorld<OneNumberALine>>()));
   EXPECT_TRUE((is_found_in_random_calls<FusedWorld<NumbersAreUsedAgain>>()));
+  EXPECT_TRUE((is_found_in_random_calls<FusedWorld<NamesTheCallBefore>>()));
 }
 
 TEST(FusedFaults, OfARootThatRunsAheadAreFound) {

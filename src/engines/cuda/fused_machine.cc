@@ -69,6 +69,7 @@ void FusedMachine::begin(const FusedCall& call) {
   program_.ranks = static_cast<uint32_t>(addresses_.memories.size());
   program_.timeout_ns = call.timeout_ns;
   program_.place = call.place;
+  program_.signature = call.signature;
   program_.memory = addresses_.memories[addresses_.rank];
   program_.parity_bytes = addresses_.layout.parity_bytes();
   program_.words = addresses_.words;

@@ -44,6 +44,7 @@ struct FusedCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   uint64_t timeout_ns = 0;
   uint64_t place = 0;
+  uint32_t signature = 0;
   uint32_t most_blocks = 0;  // of the launch; 0: as all calls
 };
 

@@ -78,7 +78,8 @@ struct FusedLayout {
 
 /// Byte offsets in the words by which kernel and host know of each other (streams::FusedWords).
 inline constexpr uint64_t kFusedStop = 0, kFusedWaiting = 128, kFusedExpired = 192;
-inline constexpr uint64_t kFusedFinished = 256;
+inline constexpr uint64_t kFusedFinished = 256, kFusedBegun = 384;
+inline constexpr uint32_t kFusedRecent = 16;  // words at kFusedBegun
 
 /// targets <- fold(sources), in the order of the sources, one by one or in a balanced tree
 /// (types::FoldOrder). Without elements it is a token: a line
@@ -98,6 +99,7 @@ struct FusedProgram {
   uint32_t pushed_to = 0;  // a bit for each rank that gets lines
   FactorIs factor_is = FactorIs::kDouble;
   uint32_t least_lines = kLeastLinesOfBlock;
+  uint32_t signature = 0;  // of the call: equal on ranks that make the same one
   uint64_t factor = 0;
   int64_t divisor = 1;      // of integers
   uint64_t timeout_ns = 0;  // of the waits of a thread, all together; 0: none

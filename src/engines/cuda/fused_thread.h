@@ -39,6 +39,8 @@ struct SoundFusedRules {
   static constexpr bool clears = true;             // mailboxes, before numbers come again
   static constexpr bool looks_at_both = true;      // halves of a line
   static constexpr bool speaks_for_others = true;  // blocks, which this grid has not
+  static constexpr bool names_its_call = true;     // by the number that the call has now
+  static constexpr bool tells_of_blocks = true;    // whom each waits for, and not one of them
 };
 
 /// Where a thread is in the grid.
@@ -68,6 +70,7 @@ class FusedThread {
   TUTTI_BOTH void run() {
     const auto last = static_cast<uint32_t>(memory_.load_word(sequence(at_.block)));
     number_ = Rules::rises ? number_after(last) : 2 + last % 2;
+    if (at_.block == 0 && at_.thread + 1 == at_.threads) tell_call(last);
     if (at_.block == 0) give_credit(last);
     if (await_credits()) run_steps();
   }
@@ -92,7 +95,14 @@ class FusedThread {
   }
   // A word of the block, since other blocks may wait for longer than this one.
   TUTTI_BOTH uint64_t waiting() const {
-    return program_.words + kFusedWaiting + at_.block * sizeof(uint64_t);
+    const uint32_t block = Rules::tells_of_blocks ? at_.block : 0;
+    return program_.words + kFusedWaiting + block * sizeof(uint64_t);
+  }
+  // By a thread that gives no credit: a release behind this store waits until the host has it.
+  TUTTI_BOTH void tell_call(uint32_t last) {
+    const uint32_t number = Rules::names_its_call ? number_ : last;
+    memory_.store_word(program_.words + kFusedBegun + number % kFusedRecent * sizeof(uint64_t),
+                       uint64_t{number} << 32 | program_.signature);
   }
   TUTTI_BOTH uint64_t parity_shift(uint32_t number) const {
     return number % 2 * program_.parity_bytes;

@@ -88,9 +88,10 @@ struct FusedWorldOptions {
   bool grids_differ = false;  // each call of each rank has 1 to `blocks` blocks
   uint64_t mailbox_bytes = 4096;
   uint64_t seed = 1;
-  uint32_t first_number = 0;     // of the call before the first one
-  uint32_t least_lines = 2;      // of a block
-  uint64_t held_up_one_in = 40;  // looks of a thread; then it sleeps for a random time
+  uint32_t first_number = 0;        // of the call before the first one
+  uint32_t least_lines = 2;         // of a block
+  uint64_t held_up_one_in = 40;     // looks of a thread; then it sleeps for a random time
+  bool last_block_is_late = false;  // it begins when others have looked for something for long
 };
 
 template <class Rules = SoundFusedRules, class Faults = testing_support::SoundLines>
@@ -121,7 +122,9 @@ class FusedWorld {
       buffers.send.resize(in + 2);
       buffers.recv.resize(std::max(in, out) + 2);
       FusedMachine machine(addresses(rank));
-      Status status = machine.make(one->set.plans[rank], place(*one, rank, buffers));
+      FusedCall call = place(*one, rank, buffers);
+      call.signature = signature_of(graphs_.size());
+      Status status = machine.make(one->set.plans[rank], call);
       if (!status.ok()) return status;
       graph.programs.push_back(machine.program());
       graph.programs.back().least_lines = options_.least_lines;
@@ -183,6 +186,7 @@ class FusedWorld {
   uint64_t now_ns() { return accesses_; }
 
  private:
+  static uint32_t signature_of(size_t graph) { return 1000 + static_cast<uint32_t>(graph); }
   // Looks that find nothing, since a thread has ended.
   static constexpr uint64_t kMostMissed = 1 << 17;
   using Lines = testing_support::SteppedLines<FusedWorld, Faults>;
@@ -292,6 +296,11 @@ class FusedWorld {
     if (dice_.one_in(4)) {
       for (Runner& runner : rank.runners) runner.asleep = dice_.below(300);
     }
+    if (!options_.last_block_is_late) return;
+    constexpr uint64_t kLong = 5000;
+    for (uint32_t i = 0; i < options_.threads; ++i) {
+      rank.runners[rank.runners.size() - 1 - i].asleep = kLong;
+    }
   }
 
   uint32_t value(uint64_t call, uint64_t rank, uint64_t index) const {
@@ -348,8 +357,17 @@ class FusedWorld {
       return;
     }
     if (one.collective == schedule::Collective::kBarrier) check_barrier(rank);
+    check_told(rank);
     ++rank.next;
     rank.late = dice_.one_in(5) ? dice_.below(500) : 0;
+  }
+
+  // The host knows which call it was.
+  void check_told(const Rank& rank) {
+    const auto number = static_cast<uint32_t>(rank.memory[FusedLayout::kSequences / 8]);
+    const uint64_t told = rank.words[kFusedBegun / 8 + number % kFusedRecent];
+    if (told == (uint64_t{number} << 32 | signature_of((*order_)[rank.next]))) return;
+    wrong_ = "a kernel has not told which call it runs";
   }
 
   // Nobody leaves before all have come.

@@ -16,6 +16,7 @@ FusedCall buffers_of(const exec::StreamedCall& call) {
   return {.send = reinterpret_cast<uint64_t>(call.call.send),
           .recv = reinterpret_cast<uint64_t>(call.call.recv),
           .factor = call.factor ? &*call.factor : nullptr,
+          .signature = call.call.signature,
           .most_blocks = call.most_ctas};
 }
 
@@ -33,7 +34,7 @@ Result<std::vector<uint64_t>> KernelEngine::put(const exec::StreamedCall& call, 
   if (call.call.deadline_ns != kNoDeadline) {
     put.timeout_ns = time_left(call.call.deadline_ns) + kAfterTheWatchNs;
   }
-  if (Status s = parts_.kernels->put(*call.plan, put, stream_of(call)); !s.ok()) return s;
+  if (Status s = kernels_->put(*call.plan, put, stream_of(call)); !s.ok()) return s;
   return std::vector<uint64_t>();
 }
 
@@ -41,23 +42,27 @@ Result<std::vector<uint64_t>> KernelEngine::put(const exec::StreamedCall& call, 
 Status KernelEngine::capture(const exec::StreamedCall& call) {
   FusedCall put = buffers_of(call);
   if (call.call.deadline_ns != kNoDeadline) put.timeout_ns = time_left(call.call.deadline_ns);
-  Status status = parts_.kernels->put(*call.plan, put, stream_of(call));
+  Status status = kernels_->put(*call.plan, put, stream_of(call));
   if (status.ok()) is_in_graphs_.store(true, std::memory_order_relaxed);
   return status;
 }
 
-// Of eager calls the watch knows.
+// Of eager calls the watch knows. Kernels that differ may also meet without any that waits.
 std::optional<streams::DeviceEngine::EngineTrouble> KernelEngine::look() {
+  if (auto differs = begun_.find_difference()) {
+    return EngineTrouble{std::move(differs->status), {differs->peer, rank_}};
+  }
   if (!is_in_graphs_.load(std::memory_order_relaxed)) return std::nullopt;
-  const uint64_t expired = parts_.words->expired.load(std::memory_order_acquire);
-  const auto late = streams::FusedWords::peer_in(expired, parts_.ranks);
+  const uint64_t expired = words_.expired.load(std::memory_order_acquire);
+  const auto late = streams::FusedWords::peer_in(expired, ranks_);
   if (!late) return std::nullopt;
-  return EngineTrouble{Status::timeout("a call in a graph on " + parts_.name_of(parts_.rank) +
-                                       " passed its deadline: its kernel waits for that of " +
-                                       parts_.name_of(*late) + ", which has not come to this run"),
-                       {*late, -1}};
+  return EngineTrouble{
+      Status::timeout(begun_.describe(expired) + " in a graph on " + name_of_(rank_) +
+                      " passed its deadline: its kernel waits for that of " + name_of_(*late) +
+                      ", which has not come to this run"),
+      {*late, -1}};
 }
 
-std::optional<int> KernelEngine::find_late() const { return parts_.words->find_late(parts_.ranks); }
+std::optional<int> KernelEngine::find_late() const { return words_.find_late(ranks_); }
 
 }  // namespace tutti::engines::cuda

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/engines/cuda/fused_calls.h"
+#include "src/engines/streams/begun_kernels.h"
 #include "src/engines/streams/device_engine.h"
 #include "src/engines/streams/fused_words.h"
 
@@ -21,22 +22,32 @@ class KernelEngine final : public streams::DeviceEngine {
   struct KernelParts {
     std::shared_ptr<FusedCalls> kernels;
     streams::FusedWords* words = nullptr;
-    int rank = 0;
-    size_t ranks = 0;
-    std::function<std::string(int)> name_of;  // a rank, in messages
+    streams::BegunKernels::RanksOfKernels ranks;  // asked by look() and describe_wait() alone
   };
-  explicit KernelEngine(KernelParts parts) : parts_(std::move(parts)) {}
+  explicit KernelEngine(KernelParts parts)
+      : kernels_(std::move(parts.kernels)),
+        words_(*parts.words),
+        ranks_(parts.ranks.words.size()),
+        rank_(parts.ranks.rank),
+        name_of_(parts.ranks.name_of),
+        begun_(std::move(parts.ranks)) {}
 
   Result<std::vector<uint64_t>> put(const exec::StreamedCall& call, uint64_t place) override;
   Status capture(const exec::StreamedCall& call) override;
   bool runs_alone() const override { return true; }
   std::optional<EngineTrouble> look() override;
-  uint64_t finished() const override { return parts_.words->last_finished(); }
+  uint64_t finished() const override { return words_.last_finished(); }
   std::optional<int> find_late() const override;
-  void let_go() override { parts_.words->stop.store(1, std::memory_order_release); }
+  std::string describe_wait() const override { return begun_.describe_wait(); }
+  void let_go() override { words_.stop.store(1, std::memory_order_release); }
 
  private:
-  const KernelParts parts_;
+  const std::shared_ptr<FusedCalls> kernels_;
+  streams::FusedWords& words_;
+  const size_t ranks_;
+  const int rank_;
+  const std::function<std::string(int)> name_of_;
+  const streams::BegunKernels begun_;
   std::atomic<bool> is_in_graphs_{false};
 };
 

@@ -104,6 +104,17 @@ bool CallComparison::has_made(size_t rank, uint64_t number) const {
   return static_cast<int32_t>(last_of(rank) - static_cast<uint32_t>(number)) >= 0;
 }
 
+std::optional<diagnosis::DescribedCall> CallComparison::find_call(size_t rank,
+                                                                  uint32_t signature) const {
+  for (uint32_t place = 0; place < ranks_.places; ++place) {
+    const uint64_t word = recent(rank, place).load(std::memory_order_acquire);
+    const auto number = static_cast<uint32_t>(word >> 32);
+    const bool is_it = number != 0 && static_cast<uint32_t>(word) == signature;
+    if (is_it) return diagnosis::CallLog::find(ranks_.words[rank].log, number);
+  }
+  return std::nullopt;
+}
+
 std::optional<int> CallComparison::find_late(uint64_t number,
                                              std::span<const exec::Transfer> transfers) const {
   {

@@ -71,6 +71,8 @@ class CallComparison {
   /// The number of the last call that a rank has made; 0: none.
   uint32_t last_of(size_t rank) const;
   bool has_made(size_t rank, uint64_t number) const;
+  /// One of the rank's last calls of all ranks that has this signature.
+  std::optional<diagnosis::DescribedCall> find_call(size_t rank, uint32_t signature) const;
   /// A rank that has not made that call (0: none is meant), or its end of the transfers.
   std::optional<int> find_late(uint64_t number, std::span<const exec::Transfer> transfers) const;
 

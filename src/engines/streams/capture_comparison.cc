@@ -115,6 +115,16 @@ std::optional<std::string> CaptureComparison::find() const {
   return std::nullopt;
 }
 
+std::optional<diagnosis::DescribedCall> CaptureComparison::find_call(size_t rank,
+                                                                     uint32_t signature) const {
+  for (uint32_t i = 0; i < CaptureEntry::kEntries; ++i) {
+    const std::optional<KeyedCall> one = read(ranks_.entries[rank][i]);
+    const bool is_it = one && sequence_of(one->key) == kOfAll && one->signature == signature;
+    if (is_it) return diagnosis::read_call(one->words);
+  }
+  return std::nullopt;
+}
+
 bool CaptureComparison::concerns(uint64_t key, size_t peer) const {
   const uint64_t sequence = sequence_of(key);
   if (peer == rank_) return false;

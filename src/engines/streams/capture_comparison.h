@@ -67,6 +67,8 @@ class CaptureComparison {
   /// The first difference of what this rank has captured and is still known, also from a peer that
   /// has less in its capture of the same number.
   std::optional<std::string> find() const;
+  /// A call of all ranks with this signature that the rank has captured.
+  std::optional<diagnosis::DescribedCall> find_call(size_t rank, uint32_t signature) const;
 
  private:
   using Words = CaptureEntry::Words;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/base/status.h"
@@ -43,6 +44,9 @@ class DeviceEngine {
   virtual uint64_t finished() const { return 0; }
   /// A peer that it waits for, where counters do not say so.
   virtual std::optional<int> find_late() const { return std::nullopt; }
+  /// A call that the watch does not know, as a graph's, in which this rank waits for a peer or a
+  /// peer for it, for people; else "".
+  virtual std::string describe_wait() const { return {}; }
   /// Nothing of it waits for a peer from now on, and what is put later comes to its end at once.
   /// Returns at once; called any number of times.
   virtual void let_go() = 0;

@@ -158,10 +158,11 @@ void EagerCalls::heed_engines() {
     if (!options_.failure().ok()) break;
     std::optional<DeviceEngine::EngineTrouble> found = engine->look();
     if (!found) continue;
-    const auto differs = captures_ == nullptr ? std::nullopt : captures_->find();
-    if (differs) {
-      const std::string text = std::string(found->status.message()) + "; " + *differs;
-      found->status = Status(found->status.code(), text);
+    if (!found->cause.calls_differ()) {
+      std::string text = std::string(found->status.message()) + watch_.other_oldest();
+      const auto differs = captures_ == nullptr ? std::nullopt : captures_->find();
+      if (differs) text += "; " + *differs;
+      found->status = Status(found->status.code(), std::move(text));
     }
     fail(std::move(found->status), found->cause);
   }
@@ -231,6 +232,13 @@ int EagerCalls::find_culprit(int late) const {
     waits.push_back(PeerWait::read(arena.device(), options_.arenas.size()));
   }
   return follow_waits(find_furthest_behind(late), waits);
+}
+
+std::string EagerCalls::describe_unkept() const {
+  for (const DeviceEngine* const engine : engines_) {
+    if (std::string text = engine->describe_wait(); !text.empty()) return text;
+  }
+  return {};
 }
 
 // Counters rise alike on all ranks, so the lowest is that of the rank that is furthest behind; of
@@ -306,6 +314,12 @@ std::optional<diagnosis::Loss> EagerCalls::find_loss() const {
 std::optional<CallDifference> EagerCalls::find_difference() const {
   std::optional<CallDifference> found = comparison_.find_recent();
   if (!found && others_ != nullptr) found = others_->find_recent();
+  for (DeviceEngine* const engine : engines_) {
+    if (found) break;
+    std::optional<DeviceEngine::EngineTrouble> one = engine->look();
+    const bool differs = one && one->cause.calls_differ();
+    if (differs) found = CallDifference{std::move(one->status), one->cause.rank};
+  }
   return found;
 }
 

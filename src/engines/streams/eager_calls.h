@@ -55,6 +55,7 @@ class EagerCalls final : public Watched, private StreamWords {
   /// As exec::DeviceRank's.
   Status declare(uint32_t signature, const diagnosis::DescribedCall& described);
   Status declare(std::span<const exec::Transfer> transfers);
+  const CallComparison& comparison() const { return comparison_; }
   /// Of what was announced last.
   uint64_t number() const { return comparison_.number(); }
   /// The value that the arena's `finished` has once the streams are past the next call.
@@ -88,6 +89,7 @@ class EagerCalls final : public Watched, private StreamWords {
   std::optional<int> find_late(const PendingCall& call) const override;
   void tell_wait(uint64_t number, std::optional<int> late) override;
   int find_culprit(int late) const override;
+  std::string describe_unkept() const override;
   std::string reason(const PendingCall& call, std::optional<int> late) const override;
   std::optional<diagnosis::Loss> find_loss() const override;
   std::optional<CallDifference> find_difference() const override;

@@ -19,7 +19,7 @@ StreamWatch::StreamWatch(StreamWords& words, ReporterOptions options, WatchOwner
       owner_(std::move(owner)) {}
 
 StreamWatch::~StreamWatch() {
-  if (told_ > 0) Watchdog::get().tell_oldest(this, device_, "");
+  if (!told_text_.empty()) Watchdog::get().tell_oldest(this, device_, "");
 }
 
 uint64_t StreamWatch::next_place() {
@@ -109,14 +109,18 @@ std::optional<CallDifference> StreamWatch::find_difference(const diagnosis::Loss
 void StreamWatch::tell_oldest() {
   const uint64_t oldest = calls_.empty() ? 0 : calls_.front().call.place;
   const bool stays = std::exchange(seen_, oldest) == oldest;
-  if (device_.empty() || !stays || told_ == oldest) return;
+  if (device_.empty() || !stays || (oldest > 0 && told_ == oldest)) return;
   told_ = oldest;
   std::string text;
-  if (oldest > 0) {
+  if (oldest == 0) {
+    text = words_.describe_unkept();
+  } else {
     const uint64_t number = calls_.front().call.number;
     text = std::string(calls_.front().call.what) +
            (number > 0 ? " (call " + std::to_string(number) + ")" : "");
   }
+  if (text == told_text_) return;
+  told_text_ = text;
   Watchdog::get().tell_oldest(this, device_, std::move(text));
 }
 

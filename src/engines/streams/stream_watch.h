@@ -65,6 +65,8 @@ class StreamWords {
   virtual void tell_wait(uint64_t /*number*/, std::optional<int> /*late*/) {}
   /// The rank because of which `late` is late: it may wait for another one itself.
   virtual int find_culprit(int late) const { return late; }
+  /// A call beside those that are kept, in which the rank or a peer waits, for people; "": none.
+  virtual std::string describe_unkept() const { return {}; }
   /// Why the call is not over, for people: "it waits for rank 3 (...), which ...".
   virtual std::string reason(const PendingCall& call, std::optional<int> late) const = 0;
   /// A peer that has given up, if this rank has to follow it.
@@ -99,6 +101,8 @@ class StreamWatch {
   void while_alive(const std::function<void(const WatchOwner&)>& act);
   /// Calls that cannot be waited for any more stay, with what they keep, for the process's life.
   void leak();
+  /// "; all_gather ... of another communicator waits on the same device, too: ...", or nothing.
+  std::string other_oldest() const;
 
  private:
   bool is_alive() const TUTTI_REQUIRES(mutex_) { return owner_ && owner_->failure().ok(); }
@@ -108,7 +112,6 @@ class StreamWatch {
       TUTTI_REQUIRES(mutex_);
   void check_deadline() TUTTI_REQUIRES(mutex_);
   void tell_oldest() TUTTI_REQUIRES(mutex_);
-  std::string other_oldest() const TUTTI_REQUIRES(mutex_);
   std::vector<PendingCall> take_finished() TUTTI_REQUIRES(mutex_);
 
   StreamWords& words_;
@@ -124,6 +127,7 @@ class StreamWatch {
   bool released_ TUTTI_GUARDED_BY(mutex_) = false;
   // Places of calls that were the oldest: when it was last looked, and as the watchdog was told.
   uint64_t seen_ TUTTI_GUARDED_BY(mutex_) = 0, told_ TUTTI_GUARDED_BY(mutex_) = 0;
+  std::string told_text_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::engines::streams

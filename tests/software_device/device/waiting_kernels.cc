@@ -34,7 +34,7 @@ bool find_memory(FusedProgram& program, uint64_t element, int device) {
     return found;
   };
   bool found = find(program.memory, FusedLayout::kMailboxes + 2 * program.parity_bytes) &&
-               find(program.words, kFusedFinished + kFusedBlocks * sizeof(uint64_t));
+               find(program.words, kFusedBegun + kFusedRecent * sizeof(uint64_t));
   for (uint32_t peer = 0; peer < program.ranks; ++peer) {
     found = found && find(program.credits[peer], sizeof(uint64_t));
   }
