@@ -5,7 +5,7 @@
 option(TUTTI_KERNELS "Compile kernels where nvcc is found" ON)
 
 # The kernels of src/engines/cuda/NAME.cu, compiled once for ARCH and assembled for each of CODES; DEFINED
-# names the file for fold_image.cc.
+# names the file for fold_image.cc, and DEFINED_SUM one with its sum.
 function(tutti_add_image name arch codes flags defined)
   set(source "${PROJECT_SOURCE_DIR}/src/engines/cuda/${name}.cu")
   set(image "${PROJECT_BINARY_DIR}/kernels/${name}.fatbin")
@@ -13,9 +13,11 @@ function(tutti_add_image name arch codes flags defined)
     COMMAND "${TUTTI_NVCC}" ${flags} -fatbin -Xfatbin=-compress-all -Xptxas --warn-on-local-memory-usage
             -gencode "arch=${arch},code=[${codes}]" -MD -MF "${image}.d" -MT "${image}"
             "${source}" -o "${image}"
+    COMMAND sh -c "sha256sum <'${image}' | sed 's|^|// |' >'${image}.h'"
+    BYPRODUCTS "${image}.h"
     DEPENDS "${source}" DEPFILE "${image}.d" COMMENT "Compiling ${name} kernels for ${codes}" VERBATIM)
   set_property(SOURCE src/engines/cuda/fold_image.cc APPEND PROPERTY
-               COMPILE_DEFINITIONS "${defined}=\"${image}\"")
+               COMPILE_DEFINITIONS "${defined}=\"${image}\"" "${defined}_SUM=\"${image}.h\"")
   set_property(SOURCE src/engines/cuda/fold_image.cc APPEND PROPERTY OBJECT_DEPENDS "${image}")
 endfunction()
 

@@ -1,6 +1,15 @@
 #include "src/engines/cuda/fold_image.h"
 
-// The build says where nvcc has left the files (cmake/TuttiKernels.cmake).
+// The build says where nvcc has left the files (cmake/TuttiKernels.cmake). A compiler cache does
+// not see the files of .incbin, and would give an object with the kernels of another day: their
+// sums are included for it.
+#ifdef TUTTI_FOLD_IMAGE
+#include TUTTI_FOLD_IMAGE_SUM
+#endif
+#ifdef TUTTI_MULTICAST_IMAGE
+#include TUTTI_MULTICAST_IMAGE_SUM
+#endif
+
 #define TUTTI_IMAGE(name, file)                                                      \
   __asm__(                                                                           \
       ".pushsection .rodata\n"                                                       \
