@@ -141,9 +141,8 @@ class Rank {
     run_all();
     for (int number = 0;; ++number) {
       if (member_.rank() == kVictim && number == kCalls) die();
-      const Call& call = calls_[static_cast<size_t>(number) % calls_.size()];
-      const CallBuffers at{call.send.address(), call.recv.address()};
-      tuttiResult_t result = put_call(call.spec, at, comm(), on_stream());
+      const PlacedCall& call = calls_[static_cast<size_t>(number) % calls_.size()];
+      tuttiResult_t result = put_call(call.spec, call.at(), comm(), on_stream());
       if (number == kCalls + 20 && !stream_.synchronize().ok()) return wrong("its stream failed");
       if (result == tuttiSuccess) tuttiCommGetAsyncError(comm(), &result);
       if (result != tuttiSuccess) break;
@@ -212,7 +211,7 @@ class Rank {
     explain(says);
     for (const std::unique_ptr<Graph>& old : old_graphs_) old->launch(stream_.get());
     std::vector<std::unique_ptr<Graph>> graphs;
-    for (const Call& call : calls_) {
+    for (const PlacedCall& call : calls_) {
       run_once(call, [&] { put(call); });
       graphs.push_back(std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); }));
       for (int run = 0; run < kRunsOfGraph; ++run) {
@@ -223,42 +222,26 @@ class Rank {
   }
 
  private:
-  struct Call {
-    CallSpec spec;
-    drivers::cuda::DeviceMemory send, recv;
-  };
-
   tuttiComm_t comm() const { return seat_.comm(); }
   tuttiStream_t on_stream() const { return tuttiStreamCuda(stream_.get()); }
   void wrong(const std::string& what) { member_.fail(what); }
 
-  Call make(int kind, size_t count) {
+  PlacedCall make(int kind, size_t count) {
     const CallSpec spec = spec_of(kind, count);
-    return {spec, seat_.allocate(8 * (spec.send_words(options_.all()) + 1)),
-            seat_.allocate(8 * (spec.recv_words(options_.all()) + 1))};
+    return place_call(seat_, spec, options_.all());
   }
 
-  void put(const Call& call) {
-    const CallBuffers at{call.send.address(), call.recv.address()};
-    went(member_, put_call(call.spec, at, comm(), on_stream()), comm(), "a call");
+  void put(const PlacedCall& call) {
+    went(member_, put_call(call.spec, call.at(), comm(), on_stream()), comm(), "a call");
   }
 
   template <class Work>
-  void run_once(const Call& call, const Work& work) {
-    const size_t sent = call.spec.send_words(ranks_), got = call.spec.recv_words(ranks_);
-    const uint64_t number = ++runs_;
-    Words words;
-    for (size_t i = 0; i < sent; ++i) words.push_back(sent_word(call.spec, number, rank_, i));
-    seat_.fill(call.send, words);
-    seat_.fill(call.recv, Words(got, 0));
-    work();
-    if (!stream_.synchronize().ok()) return wrong("its stream failed");
-    const Words all = seat_.read(call.recv, got);
-    for (size_t i = 0; i < got; ++i) {
-      if (all[i] == got_word(call.spec, number, rank_, ranks_, i)) continue;
-      return wrong("epoch " + std::to_string(epoch_) + ", run " + std::to_string(number) +
-                   ", kind " + std::to_string(call.spec.kind) + ": a word is wrong");
-    }
+  void run_once(const PlacedCall& call, const Work& work) {
+    const std::string found = check_run(seat_, call, {++runs_, rank_, ranks_}, [&] {
+      work();
+      return stream_.synchronize().ok();
+    });
+    if (!found.empty()) wrong("epoch " + std::to_string(epoch_) + ", " + found);
   }
 
   void explain(const std::string& says) {
@@ -357,7 +340,7 @@ class Rank {
   const softdev::Client& client_;
   const Options options_;
   const drivers::cuda::CudaStream stream_;
-  std::vector<Call> calls_;
+  std::vector<PlacedCall> calls_;
   std::vector<std::unique_ptr<Graph>> old_graphs_;
   SoftdevStatistics live_{};
   uint64_t runs_ = 0;

@@ -196,4 +196,29 @@ tuttiResult_t put_call(const CallSpec& call, const CallBuffers& at, tuttiComm_t 
   }
 }
 
+PlacedCall place_call(Seat& seat, const CallSpec& spec, int ranks) {
+  return {spec, seat.allocate(8 * (spec.send_words(ranks) + 1)),
+          seat.allocate(8 * (spec.recv_words(ranks) + 1))};
+}
+
+std::string check_run(Seat& seat, const PlacedCall& call, const RunOfCall& which,
+                      const std::function<bool()>& work) {
+  const size_t sent = call.spec.send_words(which.ranks), got = call.spec.recv_words(which.ranks);
+  Words words;
+  for (size_t i = 0; i < sent; ++i) {
+    words.push_back(sent_word(call.spec, which.run, which.rank, i));
+  }
+  seat.fill(call.send, words);
+  seat.fill(call.recv, Words(got, 0));
+  const std::string run =
+      "run " + std::to_string(which.run) + ", kind " + std::to_string(call.spec.kind);
+  if (!work()) return run + ": its stream failed";
+  const Words all = seat.read(call.recv, got);
+  for (size_t i = 0; i < got; ++i) {
+    if (all[i] == got_word(call.spec, which.run, which.rank, which.ranks, i)) continue;
+    return run + ": word " + std::to_string(i) + " is wrong";
+  }
+  return {};
+}
+
 }  // namespace tutti::device_programs

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/device/seat.h"
@@ -85,5 +86,25 @@ struct CallBuffers {
 };
 tuttiResult_t put_call(const CallSpec& call, const CallBuffers& at, tuttiComm_t comm,
                        tuttiStream_t stream);
+
+/// A call with memory of its own.
+struct PlacedCall {
+  CallSpec spec;
+  drivers::cuda::DeviceMemory send, recv;
+
+  CallBuffers at() const { return {send.address(), recv.address()}; }
+};
+/// With room for a group of so many ranks.
+PlacedCall place_call(Seat& seat, const CallSpec& spec, int ranks);
+
+/// Which run of a call it is, as its values tell, and whose.
+struct RunOfCall {
+  uint64_t run = 0;
+  int rank = 0, ranks = 0;
+};
+/// Fills the call's memory, has `work` run the call, and compares what came. `work` returns when
+/// the stream is past it: whether that was well. Empty: all is right; else what is wrong.
+std::string check_run(Seat& seat, const PlacedCall& call, const RunOfCall& which,
+                      const std::function<bool()>& work);
 
 }  // namespace tutti::device_programs

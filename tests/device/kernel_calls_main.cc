@@ -69,12 +69,13 @@ class Rank {
     }
     const std::unique_ptr<Graph> first = capture(calls_[1]), second = capture(calls_[9]);
     for (int round = 0; round < rounds; ++round) {
-      for (const Call& call : calls_) {
+      for (const PlacedCall& call : calls_) {
         run_once(call, [&] { put(call); });
         run_once(calls_[1], [&] { first->launch(stream_.get()); });
         run_once(calls_[9], [&] { second->launch(stream_.get()); });
       }
-      count("barrier", [&] { tuttiBarrier(seat_.comm(), tuttiStreamCuda(stream_.get())); });
+      const auto meet = [&] { tuttiBarrier(seat_.comm(), tuttiStreamCuda(stream_.get())); };
+      if (!count("barrier", meet)) member_.fail("its stream failed at a barrier");
     }
   }
 
@@ -149,10 +150,10 @@ class Rank {
     calls_.push_back(make(is_silent ? CallSpec::kAllGather : CallSpec::kAllReduce, kCounts[1]));
     calls_.push_back(is_silent ? make(CallSpec::kAllToAll, kCounts[1])
                                : make(CallSpec::kAllReduce, kCounts[1] + 1));
-    const Call& mine = calls_[is_last() ? 1 : 0];
+    const PlacedCall& mine = calls_[is_last() ? 1 : 0];
     std::vector<std::unique_ptr<Graph>> graphs;
     if (way == "replayed") {
-      for (const Call& call : calls_) graphs.push_back(capture(call));
+      for (const PlacedCall& call : calls_) graphs.push_back(capture(call));
       if (!is_last()) graphs.pop_back();
     } else if (way != "eager" || !is_last()) {
       graphs.push_back(capture(mine));
@@ -196,57 +197,38 @@ class Rank {
     return went(member_, tuttiCommSetOptions(comm, &options), comm, "its options");
   }
 
-  struct Call {
-    CallSpec spec;
-    drivers::cuda::DeviceMemory send, recv;
-  };
-
-  Call make(CallSpec::Kind kind, size_t count) {
+  PlacedCall make(CallSpec::Kind kind, size_t count) {
     CallSpec spec;
     spec.kind = kind;
     spec.count = count;
     spec.root = static_cast<int>(count) % member_.ranks();
     spec.number = calls_.size();
-    return {spec, seat_.allocate(8 * (spec.send_words(member_.ranks()) + 1)),
-            seat_.allocate(8 * (spec.recv_words(member_.ranks()) + 1))};
+    return place_call(seat_, spec, member_.ranks());
   }
 
-  void put(const Call& call) { put(call, seat_.comm()); }
-  void put(const Call& call, tuttiComm_t comm) {
-    const CallBuffers at{call.send.address(), call.recv.address()};
-    went(member_, put_call(call.spec, at, comm, tuttiStreamCuda(stream_.get())), comm, "a call");
+  void put(const PlacedCall& call) { put(call, seat_.comm()); }
+  void put(const PlacedCall& call, tuttiComm_t comm) {
+    went(member_, put_call(call.spec, call.at(), comm, tuttiStreamCuda(stream_.get())), comm,
+         "a call");
   }
 
-  std::unique_ptr<Graph> capture(const Call& call) {
+  std::unique_ptr<Graph> capture(const PlacedCall& call) {
     return std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); });
   }
 
   template <class Work>
-  void run_once(const Call& call, const Work& work) {
-    const int ranks = member_.ranks();
-    const size_t sent = call.spec.send_words(ranks), got = call.spec.recv_words(ranks);
-    const uint64_t number = ++runs_;
-    Words words;
-    for (size_t i = 0; i < sent; ++i) {
-      words.push_back(sent_word(call.spec, number, member_.rank(), i));
-    }
-    seat_.fill(call.send, words);
-    seat_.fill(call.recv, Words(got, 0));
-    count("call " + std::to_string(call.spec.kind), work);
-    const Words all = seat_.read(call.recv, got);
-    for (size_t i = 0; i < got; ++i) {
-      if (all[i] == got_word(call.spec, number, member_.rank(), ranks, i)) continue;
-      member_.fail("run " + std::to_string(number) + ", kind " + std::to_string(call.spec.kind) +
-                   ": word " + std::to_string(i) + " is wrong");
-      return;
-    }
+  void run_once(const PlacedCall& call, const Work& work) {
+    const RunOfCall which{++runs_, member_.rank(), member_.ranks()};
+    const auto counted = [&] { return count("call " + std::to_string(call.spec.kind), work); };
+    const std::string wrong = check_run(seat_, call, which, counted);
+    if (!wrong.empty()) member_.fail(wrong);
   }
 
   template <class Work>
-  void count(const std::string& name, const Work& work) {
+  bool count(const std::string& name, const Work& work) {
     const SoftdevStatistics before = now();
     work();
-    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
+    if (!stream_.synchronize().ok()) return false;
     const SoftdevStatistics after = now();
     const uint64_t others = after.memory_operations - before.memory_operations + after.copies -
                             before.copies + after.host_functions - before.host_functions +
@@ -254,10 +236,11 @@ class Rank {
     const uint64_t kernels = after.kernels - before.kernels;
     if (statistics_ == nullptr ||
         (kernels <= 1 && others == 0 && kernels + in_graphs(after, before) == 1)) {
-      return;
+      return true;
     }
     member_.fail(name + " is " + std::to_string(kernels) + " kernels and " +
                  std::to_string(others) + " other operations");
+    return true;
   }
 
   /// A run's kernel was counted when it was captured.
@@ -276,7 +259,7 @@ class Rank {
   const softdev::Client& client_;
   const drivers::cuda::CudaStream stream_;
   Statistics statistics_ = nullptr;
-  std::vector<Call> calls_;
+  std::vector<PlacedCall> calls_;
   uint64_t runs_ = 0;
 };
 

@@ -72,12 +72,12 @@ class Rank {
   void run(const Options& options) {
     std::unique_ptr<Graph> early = options.first == "captured" ? capture(calls_[1]) : nullptr;
     if (early != nullptr) run_once(calls_[1], [&] { early->launch(stream_.get()); });
-    for (const Call& call : calls_) {
+    for (const PlacedCall& call : calls_) {
       if (call.spec.comm == 0) run_once(call, [&] { put(call); });
     }
     const std::unique_ptr<Graph> first = capture(calls_[1]), second = capture(calls_[10]);
     for (int round = 0; round < options.rounds; ++round) {
-      for (const Call& call : calls_) {
+      for (const PlacedCall& call : calls_) {
         run_once(call, [&] { put(call); });
         run_once(calls_[1], [&] { first->launch(stream_.get()); });
         run_once(calls_[10], [&] { second->launch(stream_.get()); });
@@ -99,57 +99,39 @@ class Rank {
     if (made == nullptr) return;
     ranks_ = last;
     comms_.push_back(made);
-    Call call = make(CallSpec::kAllReduce, kCounts[1]);
+    PlacedCall call = make(CallSpec::kAllReduce, kCounts[1]);
     call.spec.comm = static_cast<int>(comms_.size()) - 1;
     run_once(call, [&] { put(call); });
   }
 
  private:
-  struct Call {
-    CallSpec spec;
-    drivers::cuda::DeviceMemory send, recv;
-  };
-
-  Call make(CallSpec::Kind kind, size_t count) {
+  PlacedCall make(CallSpec::Kind kind, size_t count) {
     CallSpec spec;
     spec.kind = kind;
     spec.count = count;
     spec.root = static_cast<int>(count) % ranks_;
     spec.number = calls_.size();
     spec.comm = static_cast<int>(calls_.size() % comms_.size());
-    return {spec, seat_.allocate(8 * (spec.send_words(ranks_) + 1)),
-            seat_.allocate(8 * (spec.recv_words(ranks_) + 1))};
+    return place_call(seat_, spec, ranks_);
   }
 
-  void put(const Call& call) {
-    const CallBuffers at{call.send.address(), call.recv.address()};
+  void put(const PlacedCall& call) {
     tuttiComm_t comm = comms_[static_cast<size_t>(call.spec.comm)];
-    went(member_, put_call(call.spec, at, comm, tuttiStreamCuda(stream_.get())), comm, "a call");
+    went(member_, put_call(call.spec, call.at(), comm, tuttiStreamCuda(stream_.get())), comm,
+         "a call");
   }
 
-  std::unique_ptr<Graph> capture(const Call& call) {
+  std::unique_ptr<Graph> capture(const PlacedCall& call) {
     return std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); });
   }
 
   template <class Work>
-  void run_once(const Call& call, const Work& work) {
-    const size_t sent = call.spec.send_words(ranks_), got = call.spec.recv_words(ranks_);
-    const uint64_t number = ++runs_;
-    Words words;
-    for (size_t i = 0; i < sent; ++i) {
-      words.push_back(sent_word(call.spec, number, member_.rank(), i));
-    }
-    seat_.fill(call.send, words);
-    seat_.fill(call.recv, Words(got, 0));
-    work();
-    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
-    const Words all = seat_.read(call.recv, got);
-    for (size_t i = 0; i < got; ++i) {
-      if (all[i] == got_word(call.spec, number, member_.rank(), ranks_, i)) continue;
-      return member_.fail("run " + std::to_string(number) + ", kind " +
-                          std::to_string(call.spec.kind) + ": word " + std::to_string(i) +
-                          " is wrong");
-    }
+  void run_once(const PlacedCall& call, const Work& work) {
+    const std::string found = check_run(seat_, call, {++runs_, member_.rank(), ranks_}, [&] {
+      work();
+      return stream_.synchronize().ok();
+    });
+    if (!found.empty()) member_.fail(found);
   }
 
   void explain(const char* name) {
@@ -170,7 +152,7 @@ class Rank {
   const drivers::cuda::CudaStream stream_;
   int ranks_ = member_.ranks();
   std::vector<tuttiComm_t> comms_;
-  std::vector<Call> calls_;
+  std::vector<PlacedCall> calls_;
   uint64_t runs_ = 0;
 };
 

@@ -50,7 +50,7 @@ class Rank {
     for (int kind = 0; kind < CallSpec::kKinds; ++kind) {
       for (const size_t count : kCounts) calls_.push_back(make(kind, count));
     }
-    for (const Call& call : calls_) graphs_.push_back(capture(call));
+    for (const PlacedCall& call : calls_) graphs_.push_back(capture(call));
   }
 
   void run() {
@@ -107,31 +107,24 @@ class Rank {
   }
 
  private:
-  struct Call {
-    CallSpec spec;
-    drivers::cuda::DeviceMemory send, recv;
-  };
-
-  Call make(int kind, size_t count) {
+  PlacedCall make(int kind, size_t count) {
     CallSpec spec;
     spec.kind = kind;
     spec.count = count;
     spec.root = static_cast<int>(count) % member_.ranks();
     spec.number = calls_.size();
-    return {spec, seat_.allocate(8 * (spec.send_words(member_.ranks()) + 1)),
-            seat_.allocate(8 * (spec.recv_words(member_.ranks()) + 1))};
+    return place_call(seat_, spec, member_.ranks());
   }
 
   bool did(tuttiResult_t result, const char* call) {
     return went(member_, result, seat_.comm(), call);
   }
 
-  void put(const Call& call) {
-    const CallBuffers at{call.send.address(), call.recv.address()};
-    did(put_call(call.spec, at, seat_.comm(), tuttiStreamCuda(stream_.get())), "a call");
+  void put(const PlacedCall& call) {
+    did(put_call(call.spec, call.at(), seat_.comm(), tuttiStreamCuda(stream_.get())), "a call");
   }
 
-  std::unique_ptr<Graph> capture(const Call& call) {
+  std::unique_ptr<Graph> capture(const PlacedCall& call) {
     return std::make_unique<Graph>(client_, stream_.get(), [&] { put(call); });
   }
 
@@ -198,24 +191,13 @@ class Rank {
   }
 
   template <class Work>
-  void run_once(const Call& call, const Work& work) {
-    const int ranks = member_.ranks();
-    const size_t sent = call.spec.send_words(ranks), got = call.spec.recv_words(ranks);
-    const uint64_t number = ++runs_;
-    Words words;
-    for (size_t i = 0; i < sent; ++i) {
-      words.push_back(sent_word(call.spec, number, member_.rank(), i));
-    }
-    seat_.fill(call.send, words);
-    seat_.fill(call.recv, Words(got, 0));
-    work();
-    if (!stream_.synchronize().ok()) return member_.fail("its stream failed");
-    const Words all = seat_.read(call.recv, got);
-    for (size_t i = 0; i < got; ++i) {
-      if (all[i] == got_word(call.spec, number, member_.rank(), ranks, i)) continue;
-      return member_.fail("run " + std::to_string(number) + ", kind " +
-                          std::to_string(call.spec.kind) + ": a word is wrong");
-    }
+  void run_once(const PlacedCall& call, const Work& work) {
+    const std::string found =
+        check_run(seat_, call, {++runs_, member_.rank(), member_.ranks()}, [&] {
+          work();
+          return stream_.synchronize().ok();
+        });
+    if (!found.empty()) member_.fail(found);
   }
 
   Member& member_;
@@ -223,7 +205,7 @@ class Rank {
   const softdev::Client& client_;
   const Options options_;
   const drivers::cuda::CudaStream stream_;
-  std::vector<Call> calls_;
+  std::vector<PlacedCall> calls_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   SoftdevStatistics before_{};
   uint64_t runs_ = 0;
