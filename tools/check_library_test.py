@@ -57,8 +57,8 @@ class CheckLibrary(unittest.TestCase):
         self.assertIn("nodelete", output)
 
     def test_size(self):
-        status, output = self.check("__attribute__((visibility(\"hidden\"))) extern const char a[10000001];"
-                                    "const char a[10000001] = {1};")
+        status, output = self.check("__attribute__((visibility(\"hidden\"))) extern const char a[11000001];"
+                                    "const char a[11000001] = {1};")
         self.assertEqual(status, 1)
         self.assertIn("limit", output)
 
