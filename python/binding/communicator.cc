@@ -251,6 +251,14 @@ std::string explain(Communicator& self, const char* collective, size_t count, co
   return text;
 }
 
+/// Calls on a stream of a device fail behind the call that put them there.
+void check(const Communicator& self) {
+  const tuttiComm_t comm = self.handle();
+  tuttiResult_t state = tuttiSuccess;
+  expect_success(tuttiCommGetAsyncError(comm, &state), comm);
+  expect_success(state, comm);
+}
+
 uintptr_t init_rank(int ranks, int rank, nb::bytes id, const std::string& name, double timeout) {
   const tuttiUniqueId key = id_of(id);
   const tuttiConfig_t config = config_of(name, timeout);
@@ -469,6 +477,10 @@ void add_communicator(nb::module_& module) {
       .def("abort", &Communicator::abort,
            "Ends the communicator at once: calls under way fail on every rank. Any thread may call "
            "it.")
+      .def("check", &check,
+           "Raises the error with which the communicator has failed, if it has: of a call on a "
+           "stream of a device, which had returned before. Ask when the stream has been "
+           "synchronized, and before its results are used. It waits for nothing.")
       .def("explain", &explain, "collective"_a, "count"_a, "dtype"_a = "float32",
            "Which algorithm a call would run, at what predicted cost, and why the others lost, as "
            "text.")

@@ -46,10 +46,14 @@ void add_on_stream(nb::module_& module) {
 default stream. Arrays may then be of the stream's device. Collectives, all_reduce_together() and
 Exchange.run() return when the work is in the stream, and arrays must stay as they are until the
 stream has passed it. What else takes arrays takes those of the host. The communicator's device is
-the one that was current in the thread that made it.
+the one that was current in the thread that made it. A call that fails on its way, because a rank
+dies say, lets its stream go on, with results that mean nothing: Communicator.check() raises its
+error.
 
     with tutti.on_stream(torch.cuda.current_stream().cuda_stream):
-        comm.all_reduce(gradients))doc")
+        comm.all_reduce(gradients)
+    torch.cuda.current_stream().synchronize()
+    comm.check())doc")
       .def(nb::init<uintptr_t>(), "stream"_a)
       .def("__enter__",
            [](nb::object self) {

@@ -2,143 +2,18 @@
 """Device memory in Python: collectives, groups and movers on streams of the software device, whose memory no
 thread of the host can touch. Arrays are shown by DLPack, as PyTorch shows its own."""
 
-import ctypes
-import os
-import sys
-import threading
 import unittest
 
-FOLDER = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "lib", "software_device")
-if os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)[0] != FOLDER:
-    if not os.path.exists(os.path.join(FOLDER, "libcuda.so.1")):
-        print("skipped: there is no software device: it is part of a build with tests")
-        sys.exit(77)
-    os.environ.update(LD_LIBRARY_PATH=FOLDER + os.pathsep + os.environ.get("LD_LIBRARY_PATH", ""),
-                      SOFTDEV_DEVICES="4")
-    os.execv(sys.executable, [sys.executable, "-B", *sys.argv])
+import place
 
-import place  # noqa: E402
-
+place.find_software_device(devices=4)
 place.find()
 
 import numpy  # noqa: E402
+from device_seat import run  # noqa: E402
 
 import tutti  # noqa: E402
 
-CUDA = 2  # DLPack's number of such memory
-CODES = {"i": 0, "u": 1, "f": 2}
-
-
-# ---- the driver, as far as this test needs it ----------------------------------------------------
-
-class Driver:
-    def __init__(self):
-        get = ctypes.CDLL("libcuda.so.1").cuGetProcAddress_v2
-
-        def find(name, *types):
-            pointer, found = ctypes.c_void_p(), ctypes.c_int()
-            get(name.encode(), ctypes.byref(pointer), 12000, ctypes.c_uint64(0), ctypes.byref(found))
-            return ctypes.CFUNCTYPE(ctypes.c_int, *types)(pointer.value)
-        p, n = ctypes.c_void_p, ctypes.c_size_t
-        self.init = find("cuInit", ctypes.c_uint)
-        self.device = find("cuDeviceGet", p, ctypes.c_int)
-        self.retain = find("cuDevicePrimaryCtxRetain", p, ctypes.c_int)
-        self.current = find("cuCtxSetCurrent", p)
-        self.stream = find("cuStreamCreate", p, ctypes.c_uint)
-        self.wait = find("cuStreamSynchronize", p)
-        self.allocate = find("cuMemAlloc", p, n)
-        self.copy = find("cuMemcpyAsync", p, p, n, p)
-        self.must(self.init(0))
-
-    @staticmethod
-    def must(result):
-        if result != 0:
-            raise RuntimeError(f"the driver answers {result}")
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int), ("device_id", ctypes.c_int),
-                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64),
-                ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-
-
-class Array:
-    """Memory of a device with values of numpy, shown by DLPack."""
-
-    def __init__(self, seat, values):
-        self.seat, self.like = seat, numpy.ascontiguousarray(values)
-        pointer = ctypes.c_void_p()
-        Driver.must(seat.driver.allocate(ctypes.byref(pointer), max(self.like.nbytes, 1)))
-        self.pointer = pointer.value
-        self._copy(self.pointer, self.like.ctypes.data)
-        self.shape = (ctypes.c_int64 * self.like.ndim)(*self.like.shape)
-        self.tensors = []
-
-    def _copy(self, target, source):
-        Driver.must(self.seat.driver.copy(target, source, self.like.nbytes, self.seat.stream))
-        Driver.must(self.seat.driver.wait(self.seat.stream))
-
-    def read(self):
-        values = numpy.empty_like(self.like)
-        self._copy(values.ctypes.data, self.pointer)
-        return values
-
-    def __dlpack_device__(self):
-        return CUDA, self.seat.rank
-
-    def __dlpack__(self, **_):
-        made = Tensor(self.pointer, CUDA, self.seat.rank, self.like.ndim, CODES[self.like.dtype.kind],
-                      8 * self.like.itemsize, 1, self.shape, None, 0, None, None)
-        self.tensors.append(made)  # it lives as long as the array, so that there is nothing to delete
-        capsule = ctypes.pythonapi.PyCapsule_New
-        capsule.restype = ctypes.py_object
-        capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return capsule(ctypes.addressof(made), b"dltensor", None)
-
-
-class Seat:
-    """A rank with a device of its own, a thread of this process."""
-
-    def __init__(self, driver, rank, ranks, key):
-        self.driver, self.rank = driver, rank
-        context, stream = ctypes.c_void_p(), ctypes.c_void_p()
-        driver.must(driver.retain(ctypes.byref(context), rank))
-        driver.must(driver.current(context.value))
-        driver.must(driver.stream(ctypes.byref(stream), 1))
-        self.stream = stream.value
-        self.comm = tutti.Communicator(ranks, rank, key)
-
-    def on_stream(self):
-        return tutti.on_stream(self.stream)
-
-    def array(self, values):
-        return Array(self, values)
-
-
-def run(function, ranks):
-    driver, key, results = Driver(), tutti.unique_id(), [None] * ranks
-
-    def rank_main(rank):
-        try:
-            seat = Seat(driver, rank, ranks, key)
-            results[rank] = function(seat)
-            seat.comm.close()
-        except BaseException as error:  # noqa: BLE001  (the test raises it)
-            results[rank] = error
-    threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
-
-
-# ---- tests ---------------------------------------------------------------------------------------
 
 class OnStream(unittest.TestCase):
     def test_collectives(self):
@@ -161,8 +36,8 @@ class OnStream(unittest.TestCase):
 
     def test_groups_of_calls(self):
         def main(seat):
-            got, own = seat.array(numpy.zeros(7)), seat.array(numpy.full(7, float(seat.rank)))
-            peer = 1 - seat.rank
+            got, own = seat.array(numpy.zeros(7)), seat.array(numpy.full(7, float(seat.comm.rank)))
+            peer = 1 - seat.comm.rank
             with seat.on_stream(), tutti.group():
                 seat.comm.send(own, peer)
                 seat.comm.recv(got, peer)
@@ -173,9 +48,9 @@ class OnStream(unittest.TestCase):
         plan = tutti.reshard(tutti.even(12, 2), tutti.striped(12, 2, 1))
 
         def main(seat):
-            x = seat.array(numpy.arange(6.0, dtype="f4")[:, None].repeat(3, 1) + 6 * seat.rank)
+            x = seat.array(numpy.arange(6.0, dtype="f4")[:, None].repeat(3, 1) + 6 * seat.comm.rank)
             y = seat.array(numpy.zeros((6, 3), "f4"))
-            z, n = seat.array(numpy.full(5, 0.5, "f4")), seat.array(numpy.full(2, seat.rank))
+            z, n = seat.array(numpy.full(5, 0.5, "f4")), seat.array(numpy.full(2, seat.comm.rank))
             mover = tutti.Exchange(plan, row=3)
             with seat.on_stream():
                 for _ in range(2):

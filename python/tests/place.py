@@ -3,6 +3,7 @@
 It is what the build has made for the Python that TUTTI_PYTHON named, or what is installed in the
 Python that PACKAGE_TEST_PYTHON names. Tests run by another Python start themselves again by that
 one. Where there is none, or something of it lacks, they end with status 77 and say why.
+Tests of device memory call find_software_device() before.
 """
 
 import os
@@ -23,6 +24,18 @@ def _again(python, package_folder):
     if package_folder:
         environment["PYTHONPATH"] = package_folder
     os.execve(python, [python, "-B", *sys.argv], environment)
+
+
+def find_software_device(devices):
+    """Returns in a process whose driver of CUDA is the software device; else starts again, or skips."""
+    folder = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "lib", "software_device")
+    known = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    if known[0] == folder:
+        return
+    if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
+        _skip("there is no software device: it is part of a build with tests")
+    os.environ.update(LD_LIBRARY_PATH=os.pathsep.join(filter(None, [folder, *known])), SOFTDEV_DEVICES=str(devices))
+    os.execv(sys.executable, [sys.executable, "-B", *sys.argv])
 
 
 def find(*modules):

@@ -23,8 +23,9 @@ class Communicator(CommunicatorBase):
     """One rank of a group. Every rank makes the same calls in the same order.
 
     Arrays:   numpy arrays, tensors of PyTorch, and whatever else has DLPack or the buffer protocol,
-              contiguous and in host memory, of integers, bools, bfloat16, or floats of 8 to 64 bits.
-              Nothing is copied and nothing is converted: what cannot be used as it is, is refused.
+              contiguous, of integers, bools, bfloat16, or floats of 8 to 64 bits, in host memory or,
+              within tutti.on_stream(), in that of a device. Nothing is copied and nothing is
+              converted: what cannot be used as it is, is refused.
     Options:  every collective takes, by keyword,
                 deterministic   True: equal inputs give equal bits whatever the algorithm
                 algorithm       a name such as "ring"; None: the library chooses
@@ -36,6 +37,7 @@ class Communicator(CommunicatorBase):
     Waiting:  other threads of Python run meanwhile. Ctrl-C, and every other signal whose handler
               raises, ends the wait; the communicator is aborted then.
     Errors:   tutti.Error and its subclasses. tutti.InvalidInput leaves the communicator usable.
+              Those of calls on streams of devices are raised by check().
     Threads:  one at a time, but for abort().
     Ends:     close(), or a `with` block, which aborts it where an exception leaves the block.
 
@@ -325,6 +327,10 @@ class Communicator(CommunicatorBase):
         windows_kept, registrations_kept, seconds. After a timeout, and
         where too few members are alive, everything is as before and the edit may be repeated.
 
+        Calls on streams of devices are waited for, within `timeout`; after a failure they end by
+        themselves. Behind the edit calls go on the same streams as before. What the call that failed
+        should have written is undefined, so keep what it is computed from.
+
         >>> import numpy, tutti
         >>> def main(comm):
         ...     report = comm.edit(order=[1, 0])
@@ -358,7 +364,8 @@ def launch(*, name="", timeout=0.0):
 
 def join(id, *, name="", timeout=0.0):
     """The communicator of a newcomer to the group whose member made the id by id_for_newcomers().
-    Waits for an edit that waits for it (Communicator.edit), until TUTTI_INIT_TIMEOUT.
+    Waits for an edit that waits for it (Communicator.edit), until TUTTI_INIT_TIMEOUT. As with every
+    communicator, its device is the one that is current in this thread.
 
     >>> import threading, tutti
     >>> def main(comm):

@@ -50,6 +50,6 @@ class RanksDiffer(Error):
 
 class CommunicationError(Error):
     """A call failed while it ran. The sentence names the rank and the host that caused it, and the
-    communicator can only be closed, aborted, split or shrunk afterwards."""
+    communicator can only be closed, aborted, split, shrunk, or edited, which mends it."""
 
     kind = "communication"
