@@ -78,6 +78,15 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 32;
 }
 
+/// In place, peers may read a direct message when a receive of the same call has overwritten it.
+bool is_received_over(const exec::Transfer& sent, std::span<const exec::Transfer> transfers) {
+  const auto begin = reinterpret_cast<uintptr_t>(sent.data);
+  return std::ranges::any_of(transfers, [&](const exec::Transfer& other) {
+    const auto at = reinterpret_cast<uintptr_t>(other.data);
+    return !other.is_send && at < begin + sent.bytes && begin < at + other.bytes;
+  });
+}
+
 static_assert(exec::Registration::kOffsetBits == diagnosis::DescribedCall::kOffsetBits);
 
 /// As diagnosis::DescribedCall has it; 0 is none.
@@ -187,7 +196,7 @@ exec::RegisteredTransfers DevicePlaces::find(std::span<const exec::Transfer> tra
     const exec::Transfer& transfer = transfers[i];
     if (transfer.peer == static_cast<uint32_t>(rank) || transfer.bytes <= piece_bytes) continue;
     found.marks[i] = mark;
-    if (!transfer.is_send) continue;
+    if (!transfer.is_send || is_received_over(transfer, transfers)) continue;
     const Result<RegisteredPlace> place = place_of(transfer.data, transfer.bytes, "send");
     if (!place.ok()) continue;
     const std::span<const uint64_t> seen = place.value().memory->seen_at();

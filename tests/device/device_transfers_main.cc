@@ -70,8 +70,11 @@ enum class Way : uint8_t {
   kRoot,        // one rank has a group, the others call alone
   kHalf,        // one of two ranks has a group, the other one sends, then receives
   kShares,      // all_to_all_v
+  kInPlace,     // the same, which receives over what it sends
 };
-constexpr int kWays = 6;
+constexpr int kWays = 7;
+
+bool is_of_shares(Way way) { return way == Way::kShares || way == Way::kInPlace; }
 
 class Rank {
  public:
@@ -210,7 +213,8 @@ class Rank {
     Dice dice(testing_support::mix(options_.seed, round));
     std::vector<Message> messages;
     const auto add = [&](int source, int target, size_t most) {
-      const size_t words = dice.one_in(8) ? 0 : dice.log_uniform(most);
+      const bool is_long = way == Way::kInPlace && dice.one_in(2);  // only those can be direct
+      const size_t words = is_long ? most : dice.one_in(8) ? 0 : dice.log_uniform(most);
       messages.push_back({source, target, words});
     };
     const int root = static_cast<int>(dice.below(ranks_));
@@ -223,25 +227,36 @@ class Rank {
         if (way == Way::kHalf && are_two) add(source, target, on_its_way);
         if (way == Way::kAlone && are_two) add(source, target, options_.most_words());
         if (way == Way::kRoot && of_root) add(source, target, options_.most_words());
-        if (way >= Way::kAlone && way != Way::kShares) continue;
-        for (uint64_t left = way == Way::kShares ? 1 : dice.below(3); left > 0; --left) {
+        if (way >= Way::kAlone && !is_of_shares(way)) continue;
+        for (uint64_t left = is_of_shares(way) ? 1 : dice.below(3); left > 0; --left) {
           add(source, target, options_.most_words());
         }
       }
     }
+    if (way == Way::kInPlace) make_symmetric(messages);
     return messages;
   }
 
-  bool run_round(uint64_t round) {
-    place(round);
-    return run_way(round) && renew(round);
+  /// In place both messages of a pair have one length.
+  void make_symmetric(std::vector<Message>& messages) const {
+    for (Message& message : messages) {
+      const auto target = static_cast<size_t>(message.target);
+      if (message.target >= message.source) continue;
+      message.words = messages[target * ranks_ + static_cast<size_t>(message.source)].words;
+    }
   }
 
-  bool run_way(uint64_t round) {
+  bool run_round(uint64_t round) {
     const auto way = static_cast<Way>(testing_support::mix(options_.seed + 7, round) % kWays);
+    place(round);
+    if (way == Way::kInPlace) recv_at_ = send_at_;
+    return run_way(round, way) && renew(round);
+  }
+
+  bool run_way(uint64_t round, Way way) {
     const std::vector<Message> messages = draw(round, way);
     const auto put = [&] {
-      return way == Way::kShares ? call_shares(messages) : call(messages, way, round);
+      return is_of_shares(way) ? call_shares(messages) : call(messages, way, round);
     };
     if (options_.replays == 0 || round % 2 == 0) {
       return run_once(messages, round, [&] { return put() && deregister(round); });
@@ -266,7 +281,7 @@ class Rank {
                 const std::function<bool()>& put) {
     const Words untouched(buffer_words(), kUntouched);
     if (!copy_words(recv_at_, untouched.data())) return false;
-    Words words(ranks_ * block());
+    Words words(ranks_ * block(), kUntouched);
     for_mine(messages, [&](const Message& message, bool sends, size_t at) {
       for (size_t i = 0; sends && i < message.words; ++i) {
         words[at + i] = word_of(message.source, message.target, at + i + run * 977);
@@ -275,7 +290,8 @@ class Rank {
     if (!copy_words(send_at_, words.data()) || !put()) return false;
     // The peers have all of it when the stream is here.
     const size_t bytes = buffer_words() * sizeof(uint64_t);
-    if (options_.registered != 0 && !copy(send_at_, pointer(garbage_), bytes)) return false;
+    const bool overwrites = options_.registered != 0 && send_at_ != recv_at_;
+    if (overwrites && !copy(send_at_, pointer(garbage_), bytes)) return false;
     if (!seat_.synchronize() || !other_->synchronize().ok()) {
       member_.fail("a stream failed");
       return false;
