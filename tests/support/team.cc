@@ -94,6 +94,24 @@ void kill_all(std::vector<Child>& children) {
   }
 }
 
+/// A rank that is done before its process is killed was to be killed.
+bool was_to_die(const TeamShape& shape, const Board& board, int process) {
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const bool is_there = shape.process_of[static_cast<size_t>(rank)] == process;
+    if (is_there && board.slots[rank].state.load() != RankState::kDone) return false;
+  }
+  return true;
+}
+
+bool any_died(const TeamShape& shape, const Board& board, const std::vector<Child>& children) {
+  for (size_t process = 0; process < children.size(); ++process) {
+    const Child& child = children[process];
+    const bool died = !child.running && child.status != 0;
+    if (died && !was_to_die(shape, board, static_cast<int>(process))) return true;
+  }
+  return false;
+}
+
 bool any_failed(const Board& board, int ranks) {
   return std::any_of(board.slots, board.slots + ranks,
                      [](const RankSlot& slot) { return slot.state.load() == RankState::kFailed; });
@@ -159,9 +177,7 @@ TeamResult run_once(const TeamShape& shape, const Body& body, const StepName& na
   uint64_t end_ns = now_ns() + limit_ns;
   bool failing = false;
   while (reap(children) && now_ns() < end_ns) {
-    const bool died = std::any_of(children.begin(), children.end(), [](const Child& child) {
-      return !child.running && child.status != 0;
-    });
+    const bool died = any_died(shape, board, children);
     if (!failing && (died || any_failed(board, shape.ranks()))) {
       failing = true;
       end_ns = std::min(end_ns, now_ns() + kGraceNs);

@@ -108,7 +108,9 @@ using Body = std::function<void(Member&)>;
 using StepName = std::function<std::string(uint64_t step)>;
 
 /// Runs the body for every rank. A rank that has not finished after `limit_ns` is reported with the
-/// name of its step, and every process is killed. A failure while the machine stood still for
+/// name of its step, and every process is killed. That happens sooner behind a failure, and behind
+/// a process that died, unless its ranks were done before: one that is to be killed says it is
+/// done, and the report names its signal. A failure while the machine stood still for
 /// seconds says nothing (metronome.h), so the team runs again, a few times.
 TeamResult run_team(const TeamShape& shape, const Body& body, const StepName& name,
                     uint64_t limit_ns);
