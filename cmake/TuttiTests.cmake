@@ -157,6 +157,7 @@ foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
 endforeach()
 
 target_link_libraries(tests_device_movers PRIVATE tutti_runtime_part)
+target_link_libraries(tests_device_steps PRIVATE tutti_runtime_part)
 target_link_libraries(tests_elastic PRIVATE tutti_runtime_part)
 target_link_libraries(tests_fault_tolerant PRIVATE tutti_runtime_part)
 target_link_libraries(tests_queue PRIVATE tutti_runtime_part)

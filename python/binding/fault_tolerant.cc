@@ -9,6 +9,7 @@
 
 #include "communicator.h"
 #include "failure.h"
+#include "on_stream.h"
 #include "part.h"
 #include "record.h"
 
@@ -28,13 +29,14 @@ FaultTolerantSpec spec_of(int shards, int64_t replica, int shard, bool joins, bo
   spec.group.shard = shard;
   spec.group.joins = joins;
   spec.deterministic = deterministic;
+  spec.stream = current_stream();
   return spec;
 }
 
 class Survivor {
  public:
   Survivor(nb::object communicator, const FaultTolerantSpec& spec)
-      : owner_(communicator), comm_(nb::cast<Communicator&>(communicator)) {
+      : owner_(communicator), comm_(nb::cast<Communicator&>(communicator)), stream_(spec.stream) {
     const tuttiComm_t handle = comm_.handle();
     comm_.run([&] { reduce_ = std::make_unique<FaultTolerantAllReduce>(handle, spec); });
     comm_.read_place();
@@ -50,17 +52,21 @@ class Survivor {
 
   void all_reduce(nb::handle send, nb::handle recv, const std::string& op) {
     if (op != "sum" && op != "avg") {
-      refuse("FaultTolerantAllReduce: '" + op + "' is not sum or avg");
+      refuse(std::string(kName) + ": '" + op + "' is not sum or avg");
     }
     comm_.handle();
+    expect_own_stream();
+    const OnStreamScope scope(stream_);
     const bool in_place = recv.is_none();
-    Buffer to = writable(in_place ? send : recv, "FaultTolerantAllReduce", "recv");
-    Buffer from = in_place ? to : readable(send, "FaultTolerantAllReduce", "send");
+    Buffer to = writable(in_place ? send : recv, kName, "recv", Where::kStream);
+    Buffer from = in_place ? to : readable(send, kName, "send", Where::kStream);
     if (from.type != to.type || from.count != to.count) {
-      refuse("FaultTolerantAllReduce: send is " + from.text() + " and recv " + to.text() +
+      refuse(std::string(kName) + ": send is " + from.text() + " and recv " + to.text() +
              "; they need one type and size");
     }
-    reduce_->all_reduce(from.data, to.data, to.count, to.type, op == "sum" ? tuttiSum : tuttiAvg);
+    const tuttiRedOp_t reduction = op == "sum" ? tuttiSum : tuttiAvg;
+    // It waits where zeros of a newcomer are put into a device's memory.
+    comm_.run([&] { reduce_->all_reduce(from.data, to.data, to.count, to.type, reduction); });
     in_flight_.push_back(std::move(from));
     in_flight_.push_back(std::move(to));
   }
@@ -97,8 +103,21 @@ class Survivor {
   Bytes kept() const { return reduce_->kept(); }
 
  private:
+  static constexpr const char* kName = "FaultTolerantAllReduce";
+
+  /// Calls would not come behind the work of a block's own stream.
+  void expect_own_stream() const {
+    const tuttiStream_t here = current_stream();
+    const bool is_own = here.kind == stream_.kind && here.handle == stream_.handle;
+    if (is_own || here.kind == tuttiStreamBlocking) return;
+    refuse(std::string(kName) +
+           ": this thread is in tutti.on_stream() of another stream than the "
+           "one that the object was made in; make it within a block of this stream");
+  }
+
   nb::object owner_;
   Communicator& comm_;
+  const tuttiStream_t stream_;
   std::unique_ptr<FaultTolerantAllReduce> reduce_;
   std::vector<Buffer> in_flight_;
 };
@@ -108,6 +127,8 @@ constexpr const char* kDoc = R"doc(Sums and averages over replicas that live and
 A step reduces arrays by all_reduce(), which returns at once, and ends with step_commit(). Results
 count, and parameters may change, when that has returned; if a rank has died, the calls have run
 again among those that live. Arrays must not be touched before. `comm` is this object's alone.
+Made within tutti.on_stream(), it has its calls go on that stream, and takes arrays of its device;
+calls in place keep a copy there.
 
 `shards` ranks hold one copy of the model, live and leave together; `replica` and `shard` say which
 one this is (by default rank // shards and rank % shards). A rank from tutti.join() passes

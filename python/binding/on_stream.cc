@@ -38,6 +38,9 @@ class OnStream {
 
 tuttiStream_t current_stream() { return streams().empty() ? tuttiBlocking() : streams().back(); }
 
+OnStreamScope::OnStreamScope(tuttiStream_t stream) { streams().push_back(stream); }
+OnStreamScope::~OnStreamScope() { streams().pop_back(); }
+
 void add_on_stream(nb::module_& module) {
   nb::class_<OnStream>(module, "on_stream",
                        R"doc(Within it, this thread's calls go on a stream of CUDA.

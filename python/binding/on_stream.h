@@ -8,4 +8,13 @@ namespace tutti::python {
 /// This thread's stream: BLOCKING outside of every such block.
 tuttiStream_t current_stream();
 
+/// Such a block, of a stream that an object has.
+class OnStreamScope {
+ public:
+  explicit OnStreamScope(tuttiStream_t stream);
+  ~OnStreamScope();
+  OnStreamScope(const OnStreamScope&) = delete;
+  OnStreamScope& operator=(const OnStreamScope&) = delete;
+};
+
 }  // namespace tutti::python

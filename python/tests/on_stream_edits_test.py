@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Communicators of ranks with devices are edited in place from Python: a rank leaves, one is killed and removed,
-newcomers join; and all_reduces on the streams of the software device are right in front of each edit and behind it."""
+newcomers join; and all_reduces on the streams of the software device are right in front of each edit and behind it.
+The all_reduce that survives does the same with arrays of devices."""
 
+import contextlib
 import json
 import os
 import queue
@@ -179,6 +181,63 @@ def killed(job, number):
     by_device = WAY in seat.comm.explain("all_reduce", COUNT)
     seat.comm.close()
     return said, values, by_device
+
+
+def steps(job, number):
+    """Sums and averages of steps, of which one is killed in step 3; the newcomer is there in step 6, and counts
+    in step 7."""
+    seat, results = Seat(number), []
+    seat.comm = job.communicator(number)
+    if number == 0:
+        job.tell("newcomer", seat.comm.id_for_newcomers())
+    with seat.on_stream():
+        survivors = tutti.FaultTolerantAllReduce(seat.comm, joins=number == NEWCOMER)
+    while survivors.step < 9:
+        x = seat.array(numpy.full(COUNT, 60.0 * (number + 1)))
+        numbers, total = seat.array(numpy.full(7, number + 1)), seat.array(numpy.zeros(7, "i8"))
+        survivors.all_reduce(x)
+        if number == KILLED and survivors.step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        survivors.all_reduce(numbers, total, op="sum")
+        if number == 0 and survivors.step == 5:
+            survivors.expect_newcomers(1)
+        if number == NEWCOMER and survivors.step == 6:
+            survivors.caught_up()
+        report = survivors.step_commit()
+        average, total = float(value_of(seat, x)), int(value_of(seat, total))
+        results.append([report["step"], report["divisor"], round(average, 6), total])
+    del survivors
+    seat.comm.close()
+    return results
+
+
+class Steps(unittest.TestCase):
+    def test_a_rank_dies_in_a_step_and_another_one_takes_its_place(self):
+        results = Job.run("steps")
+        expected = ([[step, 3, 120.0, 6] for step in range(3)] + [[step, 2, 120.0, 4] for step in range(3, 7)]
+                    + [[step, 3, 160.0, 8] for step in range(7, 9)])
+        self.assertEqual(results, [expected, -signal.SIGKILL, expected, expected[6:]])
+
+    def test_other_streams_and_memory_are_refused(self):
+        def main(seat):
+            x, said = seat.array(numpy.zeros(4)), []
+            with seat.on_stream():
+                on_stream = tutti.FaultTolerantAllReduce(seat.comm)
+            on_host = tutti.FaultTolerantAllReduce(seat.comm)
+            for survivors, stream in ((on_stream, 0), (on_host, seat.stream), (on_host, None)):
+                try:
+                    with tutti.on_stream(stream) if stream is not None else contextlib.nullcontext():
+                        survivors.all_reduce(x)
+                except tutti.InvalidInput as error:
+                    said.append(str(error))
+            on_stream.all_reduce(x)
+            on_stream.step_commit()
+            del on_stream, on_host, survivors
+            return said
+        (other, host, memory), = run(main, 1)
+        self.assertIn("another stream", other)
+        self.assertIn("another stream", host)
+        self.assertIn("is in a device's memory", memory)
 
 
 class Deaths(unittest.TestCase):

@@ -1,7 +1,6 @@
 #include "tutti/runtime/fault_tolerant.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <span>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "src/runtime/index.h"
 #include "src/runtime/loss.h"
 #include "src/runtime/refuse.h"
+#include "src/runtime/step_memory.h"
 
 namespace tutti::runtime {
 namespace {
@@ -89,7 +89,9 @@ struct FaultTolerantAllReduce::KeptCall {
   tuttiRedOp_t op = tuttiSum;
   tuttiRequest_t request = nullptr;
   bool failed = false;
-  std::vector<std::byte> copy;  // of the input, if it is the result's memory
+  StepMemory::Piece copy;   // of the input, if it is the result's memory
+  int64_t copy_bytes = 0;   // that `copy` has room for
+  StepMemory::Piece zeros;  // the input of a rank that is not counted
 
   int64_t bytes() const { return count * bytes_of(type); }
   bool in_place() const { return send == recv; }
@@ -101,15 +103,14 @@ struct FaultTolerantAllReduce::KeptCall {
 };
 
 FaultTolerantAllReduce::FaultTolerantAllReduce(tuttiComm_t comm, FaultTolerantSpec spec)
-    : group_(comm, spec.group), spec_(std::move(spec)) {
-  expect_success(tuttiStreamCreate(&stream_), "tuttiStreamCreate");
-}
+    : group_(comm, spec.group),
+      spec_(std::move(spec)),
+      memory_(StepMemory::open(comm, spec_.stream)) {}
 
 FaultTolerantAllReduce::~FaultTolerantAllReduce() {
   for (size_t i = 0; i < open_; ++i) {
     if (calls_[i]->request != nullptr) tuttiRequestWait(calls_[i]->request);
   }
-  tuttiStreamDestroy(stream_);
 }
 
 void FaultTolerantAllReduce::all_reduce(const void* send, void* recv, int64_t count,
@@ -141,18 +142,16 @@ void FaultTolerantAllReduce::all_reduce(const void* send, void* recv, int64_t co
 void FaultTolerantAllReduce::keep_input(KeptCall& call) {
   try {
     if (!group_.counted()) {
-      // Calls that are under way read the shorter ones.
-      if (zeros_.empty() || std::ssize(zeros_.back()) < call.bytes()) {
-        zeros_.emplace_back(at(call.bytes()));
-      }
+      call.zeros = memory_->zeros(call.bytes());
     } else if (call.in_place()) {
-      const auto more = call.bytes() - std::ssize(call.copy);
+      const int64_t more = call.bytes() - call.copy_bytes;
       if (more > 0) {
         if (kept_.value + more > spec_.most_kept.value) throw std::bad_alloc();
-        call.copy.resize(at(call.bytes()));
+        call.copy = memory_->allocate(call.bytes());
+        call.copy_bytes = call.bytes();
         kept_ += Bytes(more);
       }
-      std::memcpy(call.copy.data(), call.send, at(call.bytes()));
+      memory_->copy(call.copy.get(), call.send, call.bytes());
     }
   } catch (const std::bad_alloc&) {
     infeasible("there is no room for ", call.bytes(), " bytes of a call beside the ", kept_.value,
@@ -161,9 +160,9 @@ void FaultTolerantAllReduce::keep_input(KeptCall& call) {
   }
 }
 
-const void* FaultTolerantAllReduce::input_of(const KeptCall& call) {
-  if (!group_.counted()) return zeros_.back().data();
-  return call.in_place() ? call.copy.data() : call.send;
+const void* FaultTolerantAllReduce::input_of(const KeptCall& call) const {
+  if (!group_.counted()) return call.zeros.get();
+  return call.in_place() ? call.copy.get() : call.send;
 }
 
 void FaultTolerantAllReduce::begin(KeptCall& call) {
@@ -178,7 +177,8 @@ void FaultTolerantAllReduce::begin(KeptCall& call) {
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.deterministic = spec_.deterministic ? 1 : 0;
   call.failed = false;
-  const tuttiResult_t result = tuttiSubmit(&values, comm, stream_, &options, &call.request);
+  const tuttiResult_t result =
+      tuttiSubmit(&values, comm, memory_->stream(), &options, &call.request);
   if (result == tuttiSuccess) return;
   call.request = nullptr;
   call.failed = true;
@@ -223,10 +223,13 @@ StepReport FaultTolerantAllReduce::step_commit() {
   for (size_t i = 0; i < open_ && !all_counted(report.members); ++i) {
     const KeptCall& call = *calls_[i];
     const int64_t replicas = std::ssize(report.members) / spec_.group.shards;
-    if (call.op == tuttiAvg) scale(call.recv, call.count, call.type, replicas, report.divisor);
+    if (call.op != tuttiAvg) continue;
+    memory_->change(call.recv, call.bytes(), [&](void* values, int64_t bytes) {
+      scale(values, bytes / bytes_of(call.type), call.type, replicas, report.divisor);
+    });
   }
+  for (size_t i = 0; i < open_; ++i) calls_[i]->zeros.reset();
   open_ = 0;
-  if (zeros_.size() > 1) zeros_.erase(zeros_.begin(), zeros_.end() - 1);
   return report;
 }
 

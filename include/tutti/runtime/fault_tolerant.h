@@ -14,25 +14,30 @@
 //
 // Results:  valid once step_commit() has returned, and equal to the bit on all ranks. Before that a
 //           result may change: do not use it, and touch parameters only afterwards.
-// Memory:   of the host. Out of place the caller keeps input and result until the commit, and does
-//           not write to them. In place the library keeps a copy of the input until then: as many
-//           bytes as the calls of a step that are in place, from the first step on; without that
-//           room the call throws kInfeasible before it begins. A newcomer keeps zeros, as many as
-//           its longest call has.
+// Memory:   of the host, or of the device of `spec.stream`. Out of place the caller keeps input and
+//           result until the commit, and does not write to them. In place the library keeps a copy
+//           of the input until then: as many bytes as the calls of a step that are in place, from
+//           the first step on, of a device in blocks of 8 MiB and more; without that room the call
+//           throws kInfeasible before it begins. A newcomer keeps zeros, as many as its longest
+//           call has.
 // Types:    sums: all that the library adds. Averages: integers, rounded toward zero, and floats of
 //           16 to 64 bits; while newcomers are not counted, of those the library's average is
-//           multiplied by what is missing, and rounded once more.
+//           multiplied by what is missing, and rounded once more. The host does so: what lies in a
+//           device's memory crosses to it and back. To spare that, sum, and divide by the report's
+//           divisor where the gradients are used.
 // Joining:  a newcomer contributes zeros, whatever it passes, and gets all results; so it can apply
 //           them to a state that it still loads. It is not part of the divisor until it has caught
 //           up (StepGroup says how ranks join).
 // Ordering: all ranks make the same calls in every step. Calls begin in this order behind each
-//           other, on a HOST stream of this object.
+//           other: on a HOST stream of this object or, with `spec.stream`, behind what that holds.
+//           Work that the caller puts into it behind a call must not use the result before the
+//           commit.
+//           The commit waits for the calls; none of it may be captured into a graph.
 // Threads:  one at a time.
 // Errors:   throws Error, as StepGroup does. A call that no member could make, such as a type that
 //           cannot be added, throws at once and may be left out by all ranks.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -46,9 +51,14 @@ struct FaultTolerantSpec {
   StepGroupSpec group;
   bool deterministic = false;        // reduce in the canonical order of the members
   Bytes most_kept{kEverythingKept};  // the most bytes of copies that calls in place may take
+  /// BLOCKING: buffers are the host's. A stream of the communicator's device: they are that
+  /// device's, or pinned. It stays the caller's, and must live longer.
+  tuttiStream_t stream = tuttiBlocking();
 
   static constexpr int64_t kEverythingKept = INT64_MAX;
 };
+
+class StepMemory;
 
 class TUTTI_RUNTIME_API FaultTolerantAllReduce {
  public:
@@ -77,16 +87,15 @@ class TUTTI_RUNTIME_API FaultTolerantAllReduce {
   void begin(KeptCall& call);
   bool wait_for_calls();
   void keep_input(KeptCall& call);
-  const void* input_of(const KeptCall& call);
+  const void* input_of(const KeptCall& call) const;
   uint64_t fingerprint() const;
 
   StepGroup group_;
   FaultTolerantSpec spec_;
-  tuttiStream_t stream_ = tuttiBlocking();
+  std::unique_ptr<StepMemory> memory_;
   std::vector<std::unique_ptr<KeptCall>> calls_;
   size_t open_ = 0;  // calls of this step; what is behind them has memory of earlier steps
   Bytes kept_{0};
-  std::vector<std::vector<std::byte>> zeros_;  // the last is the longest
 };
 
 }  // namespace tutti::runtime

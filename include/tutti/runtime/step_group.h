@@ -18,8 +18,9 @@
 // Deciding: as edits.h says: on one host the kernel knows who is dead; over several hosts more than
 //           half of the members must live. A stopped process is waited for, until `recovery_ns`.
 // Owns:     across(), which edits make anew where replicas have several ranks. The communicator is
-//           the caller's: blocking or not, without windows, registered memory and devices, and used
-//           by nobody else while a commit runs.
+//           the caller's: blocking or not, with devices or without, without windows and registered
+//           memory, and used by nobody else while a commit runs. Calls on streams of a device are
+//           to be waited for before the commit, which an error in one of them makes fail.
 // Ordering: construction and commit() are collective. Between commits the caller may use comm()
 //           and across() as it likes; both belong to one epoch, across() is another after it.
 // Threads:  one at a time.
