@@ -1,5 +1,7 @@
 #include "src/api/departure.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -87,9 +89,19 @@ Status close_windows_of(comm::Communicator& rank) {
 
 }  // namespace
 
+void close_to_graphs(comm::Communicator& rank, const std::string& since) {
+  comm::DeviceStreams& streams = rank.streams();
+  if (!streams.is_replayed()) return;  // no graph has a call
+  streams.close_to_graphs(fmt::format(
+      "{}: a graph has run whose calls are of epoch {} of communicator {:016x}, which is over "
+      "since "
+      "{}: they have done nothing. Capture the calls anew, and destroy the graph",
+      rank.membership().name_of(rank.rank()), rank.standing().own_epoch(), rank.id(), since));
+}
+
 Status depart(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns,
               const std::function<bool()>& wanted) {
-  rank->streams().close_to_graphs();
+  close_to_graphs(*rank, "it was destroyed");
   (void)drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
@@ -105,7 +117,7 @@ Status depart(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardo
 }
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns) {
-  rank->streams().close_to_graphs();
+  close_to_graphs(*rank, "it was aborted");
   (void)drain(*rank);
   rank->failures()
       .abort();  // it may have been idle: nobody in a window is waited for as by a destroy

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/mutex.h"
@@ -42,6 +43,9 @@ class PendingTeardowns {
   std::map<uint64_t, GroupInUse> groups_ TUTTI_GUARDED_BY(mutex_);
 };
 
+/// Graphs run no calls of it any more; if one is launched all the same, the log says so once, with
+/// the reason why the epoch is over: "it was destroyed".
+void close_to_graphs(comm::Communicator& rank, const std::string& since);
 /// Waits for what is queued and for the other ranks, as said above, and frees. For the other ranks
 /// no longer than until `wanted` says that this process has something more urgent to do.
 Status depart(std::unique_ptr<comm::Communicator> rank, PendingTeardowns& teardowns,

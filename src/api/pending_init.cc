@@ -358,10 +358,10 @@ Status move_over(tuttiComm* handle, std::unique_ptr<comm::Communicator> next,
     (void)abandon(std::move(next), teardowns);
     return Status::remote_error("the communicator was ended while it was edited");
   }
-  handle->communicator->streams().close_to_graphs();
-  (void)wait_for_use(handle, kNoDeadline);
   const std::string words = "the group has gone on to epoch " +
                             std::to_string(next->standing().epoch()) + " of its communicator";
+  close_to_graphs(*handle->communicator, words);
+  (void)wait_for_use(handle, kNoDeadline);
   windows();
   std::unique_ptr<comm::Communicator> ended = std::exchange(handle->communicator, std::move(next));
   (void)change(handle, CommState::kMaking, CommState::kBusy);

@@ -132,6 +132,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
     calls->dump(failure_.check());
   };
   options.report = [this](const std::string& text) { failure_.report(text); };
+  options.ran_late = [late = late_graphs()] { late->tell(); };
   options.slow_ns = options_.env->config->slow_ns;
   return options;
 }
@@ -369,11 +370,17 @@ void DeviceStreams::announce(exec::NetworkCrossing& crossing) {
 }
 
 void DeviceStreams::open_to_graphs(Communicator& communicator) {
-  if (gate_ == nullptr) gate_ = std::make_shared<ReplayGate>(communicator);
+  if (gate_ == nullptr) gate_ = std::make_shared<ReplayGate>(communicator, late_graphs());
 }
 
-void DeviceStreams::close_to_graphs() {
+void DeviceStreams::close_to_graphs(const std::string& warning) {
+  if (late_graphs_ != nullptr) late_graphs_->begin(warning);
   if (gate_ != nullptr) gate_->close();
+}
+
+const std::shared_ptr<LateGraphs>& DeviceStreams::late_graphs() {
+  if (late_graphs_ == nullptr) late_graphs_ = std::make_shared<LateGraphs>(*options_.env->log);
+  return late_graphs_;
 }
 
 }  // namespace tutti::comm

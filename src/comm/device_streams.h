@@ -140,8 +140,9 @@ class DeviceStreams {
   }
   /// Before a call of the communicator is captured.
   void open_to_graphs(Communicator& communicator);
-  /// No graph runs its calls any more: before what ends it waits for what is pending.
-  void close_to_graphs();
+  /// No graph runs its calls any more: before what ends it waits for what is pending. `warning`: as
+  /// LateGraphs has it.
+  void close_to_graphs(const std::string& warning);
   /// Whether graphs may run calls of it at any time. Then no thread drives it but the engine's.
   bool is_replayed() const { return gate_ != nullptr; }
   const std::shared_ptr<ReplayGate>& gate() const { return gate_; }
@@ -168,6 +169,7 @@ class DeviceStreams {
   std::string name_of(int rank) const { return membership_.name_of(rank); }
 
   void announce(exec::NetworkCrossing& crossing);
+  const std::shared_ptr<LateGraphs>& late_graphs();
 
   const DeviceStreamsOptions options_;
   const Membership& membership_;
@@ -183,6 +185,7 @@ class DeviceStreams {
   bool warned_by_host_ TUTTI_GUARDED_BY(told_mutex_) = false;
   std::shared_ptr<exec::CallOrder> order_;
   std::shared_ptr<ReplayGate> gate_;
+  std::shared_ptr<LateGraphs> late_graphs_;  // null: there are no graphs
   // Of pinned memory that bounce buffers have lain in, by its begin; they keep that memory.
   std::map<const std::byte*, std::shared_ptr<const void>> announced_;
 };

@@ -5,6 +5,7 @@
 // membership. Errors: kSystemError where a rank that was alone cannot listen.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,11 +25,14 @@ class Standing {
       : membership_(membership),
         first_{self.communicator, self.key},
         bind_address_(self.bind_address),
+        own_epoch_(history == nullptr ? 0 : history->epoch()),
         history_(std::move(history)) {}
 
   /// For edits; made at its first use.
   Result<std::shared_ptr<GroupHistory>> history();
   uint32_t epoch() const;
+  /// The communicator's, whatever has been decided since.
+  uint32_t own_epoch() const { return own_epoch_; }
   int rank() const;
   int ranks() const;
   std::vector<MemberId> members() const;
@@ -37,6 +41,7 @@ class Standing {
   const Membership& membership_;
   const bootstrap::GroupKey first_;
   const std::string bind_address_;
+  const uint32_t own_epoch_;
   mutable Mutex mutex_;
   std::shared_ptr<GroupHistory> history_ TUTTI_GUARDED_BY(mutex_);
 };

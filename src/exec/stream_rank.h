@@ -276,8 +276,10 @@ struct DeviceRankOptions : DeviceGroup {
   std::function<Status()> failure;                 // of the communicator
   std::function<void(Status, Cause)> fail;         // the same from now on
   std::function<void(const std::string&)> report;  // to the log: a stream that waits for long
-  uint64_t slow_ns = kNoDeadline;                  // that is how long
-  trace::Recorder* recorder = nullptr;             // of its calls on devices alone; may be null
+  // A graph has run one of its calls behind its end. It outlives the rank.
+  std::function<void()> ran_late;
+  uint64_t slow_ns = kNoDeadline;       // after which `report` is told
+  trace::Recorder* recorder = nullptr;  // of its calls on devices alone; may be null
 };
 
 }  // namespace tutti::exec

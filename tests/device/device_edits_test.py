@@ -3,6 +3,7 @@
 and calls on streams, eager and in graphs, are right behind each edit, by the engine as before."""
 
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -14,6 +15,8 @@ BUILD = os.path.abspath(os.environ.get("TEST_BINARY_DIR", "build"))
 STAND_IN = os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2")
 KERNEL = {"TUTTI_ENGINE": "kernel"}
 BY_KERNEL = ("--says", "on device memory: by one kernel that waits")
+HOST = {"TUTTI_ENGINE": "host"}
+BY_HOST = ("--says", "by the host, since the engine")
 NCCL = {"TUTTI_ENGINE": "nccl", "TUTTI_NCCL": STAND_IN}
 BY_NCCL = ("--says", "on device memory: by NCCL")
 
@@ -43,6 +46,14 @@ class DeviceEdits(unittest.TestCase):
         self.quiet("turn")
         self.right("shrink", "--threads", "1")
         self.quiet("turn", "--threads", "1")
+
+    def test_each_rank_is_told_once_of_graphs_of_an_epoch_that_is_over(self):
+        late = re.compile(r"rank \d .*: a graph has run whose calls are of epoch (\d) of communicator [0-9a-f]{16}, "
+                          r"which is over since the group has gone on to epoch \d .*Capture the calls anew")
+        for way, variables in (((), {}), (BY_KERNEL, KERNEL), (BY_NCCL, NCCL), (BY_HOST, HOST)):
+            with self.subTest(way=way):
+                said = self.right("shrink", *way, **variables)
+                self.assertEqual(sorted(late.findall(said)), ["0", "0", "1", "1"], said)
 
     def test_to_one_rank_which_has_no_ring(self):
         self.right("shrink", "--ranks", "2", "--says", "")
@@ -84,9 +95,8 @@ class DeviceEdits(unittest.TestCase):
         self.right("shrink", *BY_NCCL, **NCCL)
 
     def test_through_the_host(self):
-        says = ("--says", "by the host, since the engine")
-        self.quiet("turn", *says, TUTTI_ENGINE="host")
-        self.right("kill", *says, TUTTI_ENGINE="host")
+        self.quiet("turn", *BY_HOST, **HOST)
+        self.right("kill", *BY_HOST, **HOST)
 
     def test_among_several_hosts(self):
         says = ("--says", "messages between")

@@ -53,7 +53,9 @@ CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUc
              .name_of = options.name_of,
              .owner = std::move(parts.owner),
              .let_go = [this] { let_go(); },
-             .report = options.report}) {}
+             .report = options.report,
+             .runs_alone_so_far = [this] { return runs_alone_so_far(); },
+             .ran_late = options.ran_late}) {}
 
 Status CapturedCalls::watch() { return Watchdog::get().watch(runs_); }
 
@@ -91,6 +93,14 @@ void CapturedCalls::let_go() {
   for (const auto& engine : engines_) {
     if (engine != nullptr) engine->let_go();
   }
+}
+
+uint64_t CapturedCalls::runs_alone_so_far() const {
+  uint64_t sum = 0;
+  for (const auto& engine : engines_) {
+    if (engine != nullptr) sum += engine->runs_alone_so_far();
+  }
+  return sum;
 }
 
 // Around what an engine puts there stand the steps that are around a plan.

@@ -80,6 +80,7 @@ class CapturedCalls final : public std::enable_shared_from_this<CapturedCalls> {
   Status follow(CUstream behind, CUstream before) const;
   Status put_steps(CUstream stream, const streams::CapturedSteps& steps, bool ends);
   void let_go();
+  uint64_t runs_alone_so_far() const;
   Status keep_read(const exec::StreamedCall& call) const;
   Status put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors);
 

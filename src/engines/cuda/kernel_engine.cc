@@ -47,6 +47,14 @@ Status KernelEngine::capture(const exec::StreamedCall& call) {
   return status;
 }
 
+// Numbers of calls rise, so the sum of the words does, too.
+uint64_t KernelEngine::runs_alone_so_far() const {
+  if (!is_in_graphs_.load(std::memory_order_relaxed)) return 0;
+  uint64_t sum = 1;
+  for (const auto& one : words_.begun) sum += one.load(std::memory_order_acquire);
+  return sum;
+}
+
 // Of eager calls the watch knows. Kernels that differ may also meet without any that waits.
 std::optional<streams::DeviceEngine::EngineTrouble> KernelEngine::look() {
   if (auto differs = begun_.find_difference()) {

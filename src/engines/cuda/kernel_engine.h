@@ -35,6 +35,7 @@ class KernelEngine final : public streams::DeviceEngine {
   Result<std::vector<uint64_t>> put(const exec::StreamedCall& call, uint64_t place) override;
   Status capture(const exec::StreamedCall& call) override;
   bool runs_alone() const override { return true; }
+  uint64_t runs_alone_so_far() const override;
   std::optional<EngineTrouble> look() override;
   uint64_t finished() const override { return words_.last_finished(); }
   std::optional<int> find_late() const override;

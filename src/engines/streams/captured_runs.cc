@@ -38,6 +38,8 @@ CapturedRuns::CapturedRuns(RunsOfRank parts)
       name_of_(parts.name_of),
       let_go_(std::move(parts.let_go)),
       report_(std::move(parts.report)),
+      runs_alone_so_far_(std::move(parts.runs_alone_so_far)),
+      ran_late_(std::move(parts.ran_late)),
       comparison_(compared(parts)),
       captures_(capturing(parts)),
       watch_(*this, {.rank = parts.rank, .manner = "in a graph", .name_of = parts.name_of},
@@ -45,6 +47,7 @@ CapturedRuns::CapturedRuns(RunsOfRank parts)
 
 // It may neither use the device nor wait. Neither does a failure of the communicator.
 void CapturedRuns::begin(const CapturedCall& call) {
+  if (is_over_.load(std::memory_order_acquire)) has_late_run_.store(true);
   PendingCall run;
   {
     const MutexLock lock(mutex_);
@@ -60,6 +63,30 @@ void CapturedRuns::begin(const CapturedCall& call) {
   run.deadline_ns = deadline_after(call.timeout_ns);
   run.transfers = call.transfers;
   watch_.keep(std::move(run));
+}
+
+void CapturedRuns::abandon() {
+  watch_.abandon();
+  if (runs_alone_so_far_) alone_at_end_.store(runs_alone_so_far_());
+  is_over_.store(true, std::memory_order_release);
+  Watchdog::get().wake();  // it may have to patrol from now on
+}
+
+bool CapturedRuns::look() {
+  look_for_late_runs();
+  return watch_.look();
+}
+
+bool CapturedRuns::patrols() const {
+  return is_over_.load(std::memory_order_acquire) && alone_at_end_.load() != 0 &&
+         !told_late_run_.load();
+}
+
+void CapturedRuns::look_for_late_runs() {
+  if (!is_over_.load(std::memory_order_acquire) || told_late_run_.load()) return;
+  const uint64_t before = alone_at_end_.load();
+  const bool is_late = has_late_run_.load() || (before != 0 && runs_alone_so_far_() != before);
+  if (is_late && !told_late_run_.exchange(true) && ran_late_) ran_late_();
 }
 
 void CapturedRuns::announce_capture(const CaptureComparison::CapturedPart& part) {

@@ -6,11 +6,15 @@
 // streams of this rank wait for a value beyond all, again and again, until the run is over: a
 // living peer may still write its own.
 //
+// Runs that begin when the communicator is no more do nothing; their user is told. Of calls that no
+// function of the host begins, the watchdog looks for them now and then.
+//
 // Owns:    the watch. The memory outlives it.
 // Threads: begin() by one at a time, which may not wait; all else by any.
 // Errors:  of the communicator, by WatchOwner::fail.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -47,6 +51,8 @@ class CapturedRuns final : public Watched, private StreamWords {
     WatchOwner owner;
     std::function<void()> let_go;                      // what waits in a run beside the words
     std::function<void(const std::string&)> report{};  // to the log: calls that differ at capture
+    std::function<uint64_t()> runs_alone_so_far{};     // DeviceEngine's, of all engines
+    std::function<void()> ran_late{};                  // DeviceRankOptions's
   };
   explicit CapturedRuns(RunsOfRank parts);
   CapturedRuns(const CapturedRuns&) = delete;
@@ -60,15 +66,17 @@ class CapturedRuns final : public Watched, private StreamWords {
   /// A run of the call has come, which stays until the run is over.
   void begin(const CapturedCall& call);
   /// Whether a run has begun that is not over. Lets it go on where that is due.
-  bool look() override { return watch_.look(); }
+  bool look() override;
+  bool patrols() const override;
   /// A rank that the oldest run that is not over waits for, if it waits for one.
   std::optional<int> find_late_rank() { return watch_.find_late(); }
   /// The communicator is no more: graphs that are still there run in vain.
-  void abandon() { watch_.abandon(); }
+  void abandon();
 
  private:
   std::optional<CallDifference> announce(const CapturedCall& call);
   CapturedPage& page() const { return memory_.page(rank_); }
+  void look_for_late_runs();
 
   // StreamWords
   uint64_t finished() const override;
@@ -81,9 +89,14 @@ class CapturedRuns final : public Watched, private StreamWords {
   const std::function<std::string(int)> name_of_;
   const std::function<void()> let_go_;
   const std::function<void(const std::string&)> report_;
+  const std::function<uint64_t()> runs_alone_so_far_;
+  const std::function<void()> ran_late_;
   CallComparison comparison_;
   CaptureComparison captures_;
   StreamWatch watch_;
+  // Of runs when the communicator is no more.
+  std::atomic<bool> is_over_{false}, has_late_run_{false}, told_late_run_{false};
+  std::atomic<uint64_t> alone_at_end_{0};
   mutable Mutex mutex_;
   uint64_t place_ TUTTI_GUARDED_BY(mutex_) = 0;  // of the last run
 };

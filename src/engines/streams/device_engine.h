@@ -38,6 +38,10 @@ class DeviceEngine {
   /// nothing has to be around it. Then runs are looked at now and then (EagerCalls::patrol).
   virtual bool runs_alone() const { return false; }
 
+  /// Another number when a run of a graph has begun of which no function of the host tells; 0: no
+  /// graph has such a call.
+  virtual uint64_t runs_alone_so_far() const { return 0; }
+
   /// A failure that it has found out about, if there is one. Often asked.
   virtual std::optional<EngineTrouble> look() { return std::nullopt; }
   /// The place of the last call that it is past, where the streams do not say so.
