@@ -34,6 +34,9 @@ class DeviceReductions(unittest.TestCase):
     def test_all_types_and_operations(self):
         self.check("--ranks", "4", "--seed", "1")
 
+    def test_of_threads(self):
+        self.check("--ranks", "4", "--seed", "8", "--threads", "1")
+
     def test_of_two_hosts(self):
         self.check("--ranks", "4", "--seed", "9", "--network", "mixed")
 
