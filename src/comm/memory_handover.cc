@@ -234,6 +234,9 @@ void MemoryTable::bar(int peer, bool out) const {
 std::string MemoryTable::within_reach_of(int peer) {
   for (const auto& window : windows_) {
     if (window->is_inside(peer)) return "this rank's part of a window";
+    if (window->has_captured_puts(peer)) {
+      return "this rank's part of a window, by a put that it has captured into a graph";
+    }
   }
   const MutexLock lock(mutex_);
   return registered_.empty() ? "" : "memory that this rank has registered";

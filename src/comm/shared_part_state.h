@@ -7,8 +7,8 @@
 // memory has entered once for each.
 //
 // Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
-// have one writer, the rank they are named for; so has `held`, but several of its threads write it;
-// the access flag and the bars have its owner.
+// have one writer, the rank they are named for; so have `held` and `captured`, but several of its
+// threads write them; the access flag and the bars have its owner.
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,8 @@ class SharedPartState {
 
   /// How many copies the streams of `source` hold.
   Word& held(uint32_t source) const { return signals(source)[kSignals + 2]; }
+  /// How many puts into the memory are in graphs of `source`, which may run at any time.
+  Word& captured(uint32_t source) const { return signals(source)[kSignals + 3]; }
 
   AccessFlag access_flag() const {
     return static_cast<AccessFlag>(words_->load(std::memory_order_seq_cst));

@@ -87,7 +87,8 @@ Window::Window(const Membership& members)
       rank_(static_cast<uint32_t>(members.rank())),
       parts_(static_cast<size_t>(members.ranks())),
       waited_(parts_.size() * kSignals, 0),
-      holders_(make_holders()) {}
+      holders_(make_holders()),
+      captured_(make_captured_puts()) {}
 
 Result<std::unique_ptr<Window>> Window::create(const Membership& members, const WindowMemory& mine,
                                                transport::ChannelId region,
@@ -112,6 +113,7 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
     problem = made->connect(peer, texts.value()[static_cast<size_t>(peer)], device);
   }
+  if (problem.ok() && mine.before != nullptr) made->take_captured_puts(*mine.before);
   if (problem.ok()) problem = steps.serve();
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
   texts = steps.gather(outcome_of(problem));

@@ -155,6 +155,8 @@ class Window {
   void bar(int peer, bool out) const;
   /// Whether that process is at this rank's part.
   bool is_inside(int peer) const;
+  /// Whether it has graphs that put into this rank's part: no bar keeps them out.
+  bool has_captured_puts(int peer) const;
 
  private:
   struct WindowPart {
@@ -178,13 +180,17 @@ class Window {
 
   struct Holders;
   class Holding;
+  class CapturedPuts;
+  class CapturedPut;
 
   explicit Window(const Membership& members);
   static std::shared_ptr<Holders> make_holders();
+  static std::shared_ptr<CapturedPuts> make_captured_puts();
   Result<std::string> open(const WindowMemory& mine);
   Status discard(const Status& problem, bool refused);
   void expose(const WindowMemory& mine);
   void take_signals(const Window& before);
+  void take_captured_puts(const Window& before);
   Status connect(int peer, const std::string& text, const DeviceParts& devices);
   Status check_device_part(const Access& access) const;
   Status find_memory(int peer, std::string_view handle, uint64_t offset);
@@ -206,6 +212,7 @@ class Window {
   std::vector<WindowPart> parts_;                          // by rank
   std::vector<uint64_t> waited_;            // [source][signal]: how many this rank has waited for
   const std::shared_ptr<Holders> holders_;  // with the copies of this rank's streams
+  std::shared_ptr<CapturedPuts> captured_;  // of this rank's graphs, with the windows of all epochs
 };
 
 }  // namespace tutti::comm

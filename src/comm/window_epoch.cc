@@ -40,6 +40,11 @@ void Window::bar(int peer, bool out) const {
   parts_[rank_].board.bar(static_cast<uint32_t>(peer), out);
 }
 
+bool Window::has_captured_puts(int peer) const {
+  const auto source = static_cast<uint32_t>(peer);
+  return parts_[rank_].board.captured(source).load(std::memory_order_seq_cst) != 0;
+}
+
 bool Window::is_inside(int peer) const {
   const auto source = static_cast<uint32_t>(peer);
   const SharedPartState& own = parts_[rank_].board;

@@ -1,4 +1,5 @@
 // The part of Window about parts in device memory, which streams copy to and from.
+#include <map>
 #include <string>
 
 #include "src/base/mutex.h"
@@ -35,9 +36,87 @@ class Window::Holding {
   const std::shared_ptr<const exec::PeerMemory> memory_;
 };
 
+/// How many puts of this rank's graphs there are to each member's part, which the board of the
+/// latest epoch says. Graphs live through edits, and longer than windows.
+class Window::CapturedPuts {
+ public:
+  void add(const MemberId& member, SharedPartState::Word& word) {
+    const MutexLock lock(mutex_);
+    Puts& puts = puts_[member];
+    puts.word = &word;
+    word.store(++puts.count, std::memory_order_seq_cst);
+  }
+  void remove(const MemberId& member) {
+    const MutexLock lock(mutex_);
+    Puts& puts = puts_[member];
+    --puts.count;
+    if (puts.word != nullptr) puts.word->store(puts.count, std::memory_order_seq_cst);
+  }
+  /// `find`: the word of a member in the boards of `window`; null: it has none.
+  template <class Find>
+  void move_to(const Window& window, const Find& find) {
+    const MutexLock lock(mutex_);
+    window_ = &window;
+    for (auto& [member, puts] : puts_) {
+      puts.word = find(member);
+      if (puts.word != nullptr) puts.word->store(puts.count, std::memory_order_seq_cst);
+    }
+  }
+  /// The boards of the window go, if they are those that are written.
+  void leave(const Window& window) {
+    const MutexLock lock(mutex_);
+    if (window_ != nullptr && window_ != &window) return;
+    for (auto& [member, puts] : puts_) puts.word = nullptr;
+  }
+
+ private:
+  struct Puts {
+    uint64_t count = 0;
+    SharedPartState::Word* word = nullptr;
+  };
+  Mutex mutex_;
+  const Window* window_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // null: the first
+  std::map<MemberId, Puts> puts_ TUTTI_GUARDED_BY(mutex_);
+};
+
+/// One that a graph keeps, with the memory.
+class Window::CapturedPut {
+ public:
+  CapturedPut(std::shared_ptr<CapturedPuts> all, const MemberId& to, SharedPartState::Word& word,
+              std::shared_ptr<const exec::PeerMemory> memory)
+      : all_(std::move(all)), to_(to), memory_(std::move(memory)) {
+    all_->add(to_, word);
+  }
+  CapturedPut(const CapturedPut&) = delete;
+  CapturedPut& operator=(const CapturedPut&) = delete;
+  ~CapturedPut() { all_->remove(to_); }
+
+ private:
+  const std::shared_ptr<CapturedPuts> all_;
+  const MemberId to_;
+  const std::shared_ptr<const exec::PeerMemory> memory_;
+};
+
 std::shared_ptr<Window::Holders> Window::make_holders() { return std::make_shared<Holders>(); }
 
+std::shared_ptr<Window::CapturedPuts> Window::make_captured_puts() {
+  return std::make_shared<CapturedPuts>();
+}
+
+void Window::take_captured_puts(const Window& before) {
+  captured_ = before.captured_;
+  const std::vector<MemberId>& members = members_.group()->members();
+  captured_->move_to(*this, [&](const MemberId& member) -> SharedPartState::Word* {
+    for (size_t rank = 0; rank < members.size(); ++rank) {
+      if (members[rank] != member || !parts_[rank].board.valid()) continue;
+      return &parts_[rank].board.captured(rank_);
+    }
+    return nullptr;
+  });
+}
+
 Window::~Window() {
+  captured_->leave(*this);
   const MutexLock lock(holders_->mutex);
   holders_->is_over = true;
 }
@@ -68,7 +147,13 @@ Result<exec::DeviceCopies> Window::copies_of(Access& access, bool captured) cons
                               .source = gets ? theirs : access.local,
                               .bytes = access.bytes,
                               .crosses = profiles[access.peer].device != profiles[rank_].device};
-  if (captured) return exec::DeviceCopies{{copy}, device_memory_};
+  if (captured && gets) return exec::DeviceCopies{{copy}, device_memory_};
+  if (captured) {
+    const MemberId& to = members_.group()->members()[access.peer];
+    return exec::DeviceCopies{
+        {copy},
+        std::make_shared<CapturedPut>(captured_, to, part.board.captured(rank_), device_memory_)};
+  }
   auto holding = std::make_shared<Holding>(holders_, part.board.held(rank_), device_memory_);
   if (part.board.access_flag() == AccessFlag::kClosed) return gone(access);
   if (part.board.bars(rank_)) {

@@ -117,6 +117,15 @@ class DeviceEdits(unittest.TestCase):
         direct = done.stderr.count("all_gather reads registered device memory where it lies")
         self.assertEqual(direct, 3 + 2)
 
+    def test_a_rank_is_removed_when_its_graphs_put_nowhere_any_more(self):
+        environment = dict(clean_environment(), TUTTI_DEVICE_RING_BYTES="512K", SOFTDEV_DEVICES="3",
+                           LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"))
+        for ends in ("destroys", "killed"):
+            with self.subTest(ends=ends):
+                done = subprocess.run([os.path.join(BUILD, "bin", "tests", "captured_puts"), "--ends", ends],
+                                      text=True, env=environment, capture_output=True, timeout=200)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_the_program_notices_another_way(self):
         done = run("turn", "--says", "by carrier pigeon")
         self.assertEqual(done.returncode, 1, done.stdout)
