@@ -1,5 +1,6 @@
 #include "tutti/runtime/communicators.h"
 
+#include "src/runtime/epoch.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
@@ -8,6 +9,7 @@ Communicators::Communicators(tuttiComm_t parent, int most_ctas)
     : parent_(parent), most_ctas_(most_ctas) {
   expect_success(tuttiCommCount(parent, &ranks_), parent, "tuttiCommCount");
   expect_success(tuttiCommUserRank(parent, &rank_), parent, "tuttiCommUserRank");
+  epoch_ = epoch_of(parent);
 }
 
 Communicators::~Communicators() {
@@ -15,6 +17,7 @@ Communicators::~Communicators() {
 }
 
 void Communicators::check(std::span<const RankSet> disjoint) const {
+  expect_epoch(parent_, epoch_, "the cache of communicators");
   std::vector<bool> seen(static_cast<size_t>(ranks_), false);
   for (const RankSet& group : disjoint) {
     for (const int rank : group.ranks()) {

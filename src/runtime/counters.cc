@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/runtime/epoch.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
@@ -17,6 +18,7 @@ class CounterSync::Impl {
     require(counters >= 1, counters, " counters; give 1 or more");
     expect_success(tuttiCommCount(comm, &ranks_), comm, "tuttiCommCount");
     expect_success(tuttiCommUserRank(comm, &rank_), comm, "tuttiCommUserRank");
+    epoch_ = epoch_of(comm);
     expect_success(tuttiStreamCreate(&stream_), nullptr, "tuttiStreamCreate");
   }
 
@@ -35,6 +37,7 @@ class CounterSync::Impl {
     }
     require(expected_sum < 0 || sum == expected_sum, "the counts of layer ", layer, " sum to ", sum,
             " and tokens * k is ", expected_sum, "; count every selection once");
+    expect_epoch(comm_, epoch_, "the exchange of counts");
     PostedCounts& posted = open_[next_];
     posted.layer = layer;
     // The layer goes along, so that ranks which posted different ones find out.
@@ -118,6 +121,7 @@ class CounterSync::Impl {
   int counters_;
   int ranks_ = 0;
   int rank_ = 0;
+  uint32_t epoch_ = 0;
   tuttiStream_t stream_{};
   std::map<int64_t, PostedCounts> open_;
   std::map<int, std::vector<int64_t>> accumulated_;

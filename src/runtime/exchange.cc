@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/runtime/epoch.h"
 #include "src/runtime/fingerprint.h"
 #include "src/runtime/halves.h"
 #include "src/runtime/index.h"
@@ -157,7 +158,8 @@ void Exchange::check_buffers(int rank, const void* source, const void* target) c
 }
 
 void Exchange::agree_once(tuttiComm_t comm) {
-  if (agreed_ == comm) return;
+  const uint32_t epoch = epoch_of(comm);
+  if (agreed_ == comm && agreed_epoch_ == epoch) return;
   Fingerprint print;
   print.add(static_cast<int64_t>(fingerprint(resharding_)));
   print.add(element_.value);
@@ -165,6 +167,7 @@ void Exchange::agree_once(tuttiComm_t comm) {
   print.add(reduction_ == nullptr ? -2 : sums ? *reduction_->summed_type() : -1);
   agree(comm, print.value(), "the exchange");
   agreed_ = comm;
+  agreed_epoch_ = epoch;
 }
 
 void Exchange::run(tuttiComm_t comm, const void* source, void* target, tuttiStream_t stream) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/runtime/data_types.h"
+#include "src/runtime/epoch.h"
 #include "src/runtime/fingerprint.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
@@ -190,6 +191,7 @@ BucketBuffer::BucketBuffer(tuttiComm_t comm, BucketPlan plan, tuttiDataType_t ty
   int ranks = 0;
   expect_success(tuttiCommCount(comm, &ranks), "tuttiCommCount");
   expect_success(tuttiCommUserRank(comm, &rank_), "tuttiCommUserRank");
+  epoch_ = epoch_of(comm);
   require(ranks == plan_.ranks, "the plan is for ", plan_.ranks, " ranks and the communicator has ",
           ranks);
   const int64_t bytes =
@@ -246,10 +248,12 @@ void BucketBuffer::reduce_scatter(bool deterministic, tuttiStream_t stream) {
 }
 
 Payload BucketBuffer::gather_payload() const {
+  expect_epoch(comm_, epoch_, "the bucket");
   return {share(), memory_, static_cast<size_t>(plan_.share), type_, tuttiSum};
 }
 
 Payload BucketBuffer::scatter_payload() const {
+  expect_epoch(comm_, epoch_, "the bucket");
   return {memory_, share(), static_cast<size_t>(plan_.share), type_, tuttiSum};
 }
 

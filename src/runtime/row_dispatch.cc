@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "src/runtime/epoch.h"
 #include "src/runtime/fingerprint.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
@@ -29,6 +30,7 @@ RowDispatch::RowDispatch(tuttiComm_t comm, int experts, int64_t capacity, Bytes 
     : comm_(comm), experts_(experts), capacity_(capacity), row_(row.value) {
   expect_success(tuttiCommCount(comm, &ranks_), comm, "tuttiCommCount");
   expect_success(tuttiCommUserRank(comm, &rank_), comm, "tuttiCommUserRank");
+  epoch_ = epoch_of(comm);
   require(experts >= 1 && experts % ranks_ == 0, experts, " experts are not a multiple of ", ranks_,
           " ranks");
   require(row_ >= 1, "a row has ", row_, " bytes; give 1 or more");
@@ -56,6 +58,7 @@ int64_t RowDispatch::place_of(const Counts& counts, int expert, int source) cons
 }
 
 void RowDispatch::place(const DispatchIndex& index, const Counts& counts) {
+  expect_epoch(comm_, epoch_, "the dispatch of rows");
   require(
       index.experts == experts_ && std::ssize(counts.sums) == experts_ && counts.ranks == ranks_,
       "index and counts are for ", index.experts, " and ", counts.sums.size(), " experts of ",
@@ -138,6 +141,7 @@ void RowDispatch::signal_and_wait(uint32_t signal) {
 
 void RowDispatch::combine(const DispatchIndex& index, void* results) {
   require(dispatched_, "there is nothing to combine; dispatch() or prepare() first");
+  expect_epoch(comm_, epoch_, "the dispatch of rows");
   require(index.experts == experts_, "the index is for ", index.experts, " experts, not ",
           experts_);
   require(

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/runtime/data_types.h"
+#include "src/runtime/epoch.h"
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 #include "src/runtime/timeline_channels.h"
@@ -47,7 +48,7 @@ tuttiCollective_t collective_of(TaskKind kind) {
 class TimelineRunner::Impl {
  public:
   Impl(tuttiComm_t comm, Timeline timeline, RunOptions options)
-      : comm_(comm), options_(options), channels_(comm, options.most_ctas) {
+      : comm_(comm), epoch_(epoch_of(comm)), options_(options), channels_(comm, options.most_ctas) {
     change(std::move(timeline));
     for (size_t track = 0; track < kTracks; ++track) {
       if (options_.streams[track].kind != tuttiStreamBlocking) continue;
@@ -58,6 +59,7 @@ class TimelineRunner::Impl {
 
   void change(Timeline timeline) {
     require(failure_ == nullptr, "an earlier run of this runner failed; make a new runner");
+    expect_epoch(comm_, epoch_, "the runner");
     // First, so that all ranks refuse a faulty timeline or none does.
     agree(comm_, fingerprint(timeline), "the timeline");
     expect_sound(timeline);
@@ -85,6 +87,7 @@ class TimelineRunner::Impl {
 
   History run(const TimelineWork& work) {
     require(failure_ == nullptr, "an earlier run of this timeline failed; make a new runner");
+    expect_epoch(comm_, epoch_, "the runner");
     require(work.compute != nullptr && work.payload != nullptr,
             "a timeline runs with both callbacks: compute and payload");
     work_ = &work;
@@ -217,6 +220,7 @@ class TimelineRunner::Impl {
   }
 
   tuttiComm_t comm_;
+  uint32_t epoch_;
   Timeline timeline_;
   RunOptions options_;
   TimelineChannels channels_;

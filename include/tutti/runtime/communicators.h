@@ -9,6 +9,7 @@
 // Errors:   throws Error for ranks outside of the parent or in two groups of one partition.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <span>
@@ -50,6 +51,7 @@ class TUTTI_RUNTIME_API Communicators {
   tuttiComm_t parent_;
   int rank_ = 0;
   int ranks_ = 0;
+  uint32_t epoch_ = 0;
   int splits_ = 0;
   int most_ctas_ = 0;
   std::set<RankSet> known_;              // by any ranks, in this communicator's history

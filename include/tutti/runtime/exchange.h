@@ -117,6 +117,7 @@ class TUTTI_RUNTIME_API Exchange {
   Rounds rounds_;
   ExchangeCounters counters_;
   tuttiComm_t agreed_ = nullptr;         // on which all ranks have the same exchange
+  uint32_t agreed_epoch_ = 0;            // its
   std::vector<std::byte> scratch_;       // arrivals of this rank, in the order of its parcels
   std::vector<int64_t> scratch_offset_;  // of each parcel; -1: it is not this rank's
   std::vector<std::byte> accumulators_;  // empty: the target's elements are

@@ -102,6 +102,7 @@ class TUTTI_RUNTIME_API BucketBuffer {
   tuttiStream_t stream_;
   bool owns_;
   int rank_ = 0;
+  uint32_t epoch_ = 0;
   void* memory_ = nullptr;
   void* registration_ = nullptr;
 };

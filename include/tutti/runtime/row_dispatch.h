@@ -78,6 +78,7 @@ class TUTTI_RUNTIME_API RowDispatch {
   int64_t row_;
   int ranks_ = 0;
   int rank_ = 0;
+  uint32_t epoch_ = 0;
   void* memory_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   bool dispatched_ = false;
