@@ -52,6 +52,30 @@ class DeviceArithmetic(unittest.TestCase):
                 for way in ("eager", "captured"):
                     self.assertIn((collective, size, way), self.counts)
 
+    def test_all_reduces_that_a_switch_folds_are_there(self):
+        for size in (8 << 10, 1 << 20, 16 << 20, 1 << 30):
+            for way, without in (("multicast", "eager"), ("multicast in a graph", "captured")):
+                one = self.counts["all_reduce", size, way]
+                self.assertEqual(one["multicasts"], one["kernels"])
+                self.assertEqual(one["shared"], size // 8)
+                self.assertEqual((one["crossing"], one["fetched"], one["folded"]), (0, 0, 0))
+                self.assertEqual(self.counts["all_reduce", size, without]["shared"], 0)
+
+    def test_the_switch_carries_a_part_more_than_the_data(self):
+        terms = dict.fromkeys((term["name"] for term in self.costs), 0)
+        one = self.counts["all_reduce", 1 << 30, "multicast"]
+        carried = self.script.device_us(one, dict(terms, multicast_us_per_mb=1))
+        self.assertAlmostEqual(carried, (1 + 1 / one["slices"]) * 1.125 * (1 << 30) / 1e6)
+
+    def test_goals_are_met_or_missed_by_the_terms(self):
+        terms = {term["name"]: term["value"] for term in [*self.costs, *self.figures]}
+        texts = ["\n".join(self.script.goal_lines(self.counts, dict(terms, **more)))
+                 for more in ({}, {"local_us_per_mb": 100}, dict.fromkeys(("wait_us", "write_us", "copy_us"), 0))]
+        self.assertIn("| all_reduce | 1 GiB | 0.8 | multicast: 0.95, met |", texts[0])
+        self.assertIn("| all_reduce | 16 MiB | 0.9 | multicast: 0.81, missed | registered: 1.05, met |", texts[0])
+        self.assertNotIn("met |", texts[1].split("1 GiB")[1].split("registered")[0])
+        self.assertNotIn("missed", texts[2])
+
     def test_every_term_has_a_source(self):
         for term in [*self.costs, *self.figures]:
             self.assertTrue(term["source"].startswith(SOURCES), term)

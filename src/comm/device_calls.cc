@@ -193,10 +193,7 @@ PlanEngine DeviceCalls::engine_of(const PlannerOptions& planning) {
     algorithms_ = device_algorithms(planning.host.algorithms, planning.group->ranks());
     engine.tuning = device_tuning(rank_->ring_shape());
     engine.link = link;
-    if (multicast_ == MulticastWish::kAlways && rank_->shares().ok()) {
-      algorithms_ = sharing_algorithms(std::move(algorithms_), planning, engine.tuning);
-    }
-    engine.shares_places = [this](const Request& request) { return shares_places(request); };
+    engine.shared_places = shared_places(planning, engine.tuning);
   }
   engine.algorithms = algorithms_;
   engine.takes_named = false;
@@ -443,7 +440,7 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   return "on device memory: by copy engines, staged, " +
          text_of(plan, rank_->count(plan, scales, 0, false)) + explain_direct(request, in_place) +
          "; in graphs staged, " + text_of(rank_->count(plan, scales, 0, true)) + rings() +
-         multicast_text() + objections(request, engine, nullptr);
+         multicast_text(request, in_place) + objections(request, engine, nullptr);
 }
 
 // Of the engines that were asked before `taken`; null: of all.

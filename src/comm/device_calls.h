@@ -36,12 +36,6 @@ plan::Tuning device_tuning(const exec::RingShape& ring);
 std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
                                                    int ranks);
 
-/// Those of them whose plans can have shared places (plan/shared_places.h), wherever some of a
-/// collective can.
-std::vector<schedule::Algorithm> sharing_algorithms(std::vector<schedule::Algorithm> algorithms,
-                                                    const PlannerOptions& planning,
-                                                    const plan::Tuning& tuning);
-
 /// Collective: the longest way between devices of the group, of which some may not reach each
 /// other's memory (`are_apart`). Equal on all ranks.
 using WayFinder = std::function<Result<select::DeviceWay>(bool are_apart)>;
@@ -162,7 +156,9 @@ class DeviceCalls {
   Status pass_over(const WholeCalls& one, const Status& why, EngineWish asked,
                    const Request& request);
   Status objection_to_asked(const Request& request) const;
-  bool shares_places(const Request& request) const;
+  std::optional<SharedPlaces> shared_places(const PlannerOptions& planning,
+                                            const plan::Tuning& tuning) const;
+  bool may_share_places(const Request& request) const;
   bool is_networked() const { return !numbers_.empty(); }
   Result<WholeCall> take_by_streams(const Request& request, bool in_place);
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
@@ -185,7 +181,7 @@ class DeviceCalls {
   std::string explain_transfers(const exec::StreamedTransfers& call);
   std::string explain_shares(const Request& request);
   std::string rings() const;
-  std::string multicast_text() const;
+  std::string multicast_text(const Request& request, bool in_place) const;
 
   Status refusal_;
   std::vector<uint32_t> numbers_;                   // DeviceSurroundings::numbers

@@ -1,9 +1,13 @@
 // The parts of DeviceCalls about reductions by the switch between devices.
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/comm/device_calls.h"
+#include "src/comm/device_texts.h"
 #include "src/plan/match.h"
 #include "src/plan/shared_places.h"
 
@@ -34,33 +38,30 @@ bool can_share(const schedule::Algorithm& algorithm, const PlannerOptions& plann
 
 }  // namespace
 
-// Of a collective of which some algorithm can, the others are left out.
-std::vector<schedule::Algorithm> sharing_algorithms(std::vector<schedule::Algorithm> algorithms,
-                                                    const PlannerOptions& planning,
-                                                    const plan::Tuning& tuning) {
-  std::set<schedule::Collective> shared;
-  std::vector<bool> can;
-  for (const schedule::Algorithm& one : algorithms) {
-    can.push_back(schedule::reduces(one.collective) && can_share(one, planning, tuning));
-    if (can.back()) shared.insert(one.collective);
+std::optional<SharedPlaces> DeviceCalls::shared_places(const PlannerOptions& planning,
+                                                       const plan::Tuning& tuning) const {
+  if (multicast_ == MulticastWish::kOff || !rank_->shares().ok()) return std::nullopt;
+  std::set<std::pair<schedule::Collective, std::string_view>> sharing;
+  for (const schedule::Algorithm& one : algorithms_) {
+    if (!schedule::reduces(one.collective) || !can_share(one, planning, tuning)) continue;
+    sharing.emplace(one.collective, one.name);
   }
-  std::vector<schedule::Algorithm> kept;
-  for (size_t i = 0; i < algorithms.size(); ++i) {
-    if (can[i] || !shared.contains(algorithms[i].collective)) kept.push_back(algorithms[i]);
-  }
-  return kept;
+  SharedPlaces places;
+  places.link = select::switch_link_of(planning.model.devices);
+  places.can = [sharing = std::move(sharing)](const schedule::Algorithm& one) {
+    return sharing.contains({one.collective, one.name});
+  };
+  places.may = [this](const Request& request) { return may_share_places(request); };
+  places.must = multicast_ == MulticastWish::kAlways;
+  return places;
 }
 
-// Of `s` bytes on each of n devices that fold a block each and publish it, 2 (n - 1) / n * s cross
-// each device's link in either direction; where the switch folds and stores to all, it is
-// (n + 1) / n * s.
-bool DeviceCalls::shares_places(const Request& request) const {
-  constexpr int kLeastRanks = 4;  // from which the second is less
-  if (multicast_ == MulticastWish::kOff || !rank_->shares().ok()) return false;
-  if (!schedule::reduces(request.collective) || is_scaled(request)) return false;
+bool DeviceCalls::may_share_places(const Request& request) const {
+  using types::ReduceOp;
+  if (!schedule::reduces(request.collective)) return false;
+  if (request.op == ReduceOp::kScaledSum || request.op == ReduceOp::kAvg) return false;
   if (plans_->options_of(request.extras).deterministic) return false;
-  if (!rank_->shares(request.type, request.op)) return false;
-  return multicast_ == MulticastWish::kAlways || plans_->ranks() >= kLeastRanks;
+  return rank_->shares(request.type, request.op);
 }
 
 void DeviceCalls::tell(Logger& log, const std::string& rank) const {
@@ -71,10 +72,28 @@ void DeviceCalls::tell(Logger& log, const std::string& rank) const {
   if (!shares.ok()) log.info("{}: no multicast among devices: {}", rank, shares.message());
 }
 
-// Where somebody wishes for it wherever it can be.
-std::string DeviceCalls::multicast_text() const {
-  const bool wished = multicast_ == MulticastWish::kAlways;
-  if (!wished || rank_->shares().ok()) return "";
+namespace {
+
+/// Of the cheapest candidates of either way, of which some may have both.
+std::string prices_text(std::span<const select::Candidate> candidates) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double shared = kNever, apart = kNever;
+  for (const select::Candidate& one : candidates) {
+    if (!one.rejected.empty()) continue;
+    const bool has_both = one.other_ns > 0;
+    if (has_both) shared = std::min(shared, one.shares ? one.predicted_ns : one.other_ns);
+    apart = std::min(apart, one.shares ? one.other_ns : one.predicted_ns);
+  }
+  if (shared == kNever) return "";
+  return "; predicted " + in_us(shared) + " us by multicast, " + in_us(apart) + " us without";
+}
+
+}  // namespace
+
+// Why not, where somebody wishes for it wherever it can be.
+std::string DeviceCalls::multicast_text(const Request& request, bool in_place) const {
+  if (rank_->shares().ok()) return prices_text(plans_->candidates(request, in_place));
+  if (multicast_ != MulticastWish::kAlways) return "";
   return "; not by multicast, since " + std::string(rank_->shares().message());
 }
 

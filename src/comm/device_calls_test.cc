@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "src/plan/shared_places.h"
 #include "src/registry/algorithms.h"
 #include "tests/support/sanitizer.h"
 #include "tools/verifier/plan_sweep.h"
@@ -381,6 +383,45 @@ TEST(DeviceAlgorithms, OneShotIsForShortAllReducesAndTwoShotForLongOnes) {
     EXPECT_EQ(choice(Collective::kReduce, 8, 16 << 20, deterministic), "two_shot");
   }
   EXPECT_EQ(choice(Collective::kAllReduce, 2, 16 << 20), "one_shot");
+}
+
+/// Whether the plan of an all_reduce of 64 MiB among 8 has shared places.
+bool shares(const SharedPlaces& places, bool may, plan::Mode mode = plan::Mode::kStaged) {
+  const auto algorithms = device_algorithms(registry::algorithms(), 8);
+  PlannerOptions options;
+  options.group = group::group_on_hosts(std::vector<int>(8, 0));
+  PlanEngine device;
+  device.algorithms = algorithms;
+  device.tuning = device_tuning({12 << 20, 2, 6 << 20});
+  device.link = select::link_of(select::DeviceCosts(), select::DeviceWay::kDirect);
+  device.shared_places = places;
+  device.shared_places->may = [may](const Request&) { return may; };
+  Planner planner(std::move(options));
+  EnginePlans& plans = planner.add(std::move(device));
+  const Request request{
+      .collective = Collective::kAllReduce, .type = types::DataType::kFloat32, .count = 16 << 20};
+  const auto prepared = plans.prepare(request, false, {mode, false});
+  EXPECT_TRUE(prepared.ok()) << prepared.status().message();
+  if (!prepared.ok()) return false;
+  const plan::Plan& plan = prepared.value()->plan;
+  return std::any_of(plan.ops.begin(), plan.ops.end(), [&](const plan::Op& op) {
+    return plan::shared_place_of(plan, op, 8).has_value();
+  });
+}
+
+TEST(DeviceAlgorithms, ShareTheirPlacesWhereThatIsPredictedToTakeLess) {
+  select::DeviceCosts dear;
+  dear.multicast_us_per_mb = 100;
+  SharedPlaces places;
+  places.can = [](const schedule::Algorithm& one) { return one.name == "two_shot"; };
+  places.link = select::switch_link_of({});
+  EXPECT_TRUE(shares(places, true));
+  EXPECT_FALSE(shares(places, false));
+  EXPECT_FALSE(shares(places, true, plan::Mode::kDirect));
+  places.link = select::switch_link_of(dear);
+  EXPECT_FALSE(shares(places, true));
+  places.must = true;
+  EXPECT_TRUE(shares(places, true));
 }
 
 }  // namespace

@@ -23,6 +23,15 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325u;
 };
 
+// Of streams of devices, whose slices ask no peer between hosts for room.
+select::Slicing overlapping(const plan::Tuning& tuning) {
+  if (tuning.turns < 2) return {};
+  return {.frame_bytes = static_cast<double>(tuning.frame_bytes),
+          .overlaps = true,
+          .most_short_slices = static_cast<double>(tuning.most_short_slices),
+          .spanning_frame_bytes = static_cast<double>(tuning.spanning_frame_bytes)};
+}
+
 select::Slicing slicing_of(const plan::Tuning& tuning) {
   return {.frame_bytes = static_cast<double>(tuning.frame_bytes),
           .stream_bytes = static_cast<double>(tuning.stream_bytes),
@@ -41,10 +50,13 @@ EnginePlans::EnginePlans(const PlannerOptions& options, const CallOptions& call_
       model_version_(select::version_of(options_.model)),
       prices_(engine_.link ? select::LevelPrices(*engine_.link)
                            : select::LevelPrices(options_.group, options_.cores, options_.model)) {
-  // A link of its own is that of devices, whose slices ask no peer between hosts for room.
-  if (!engine_.link) prices_.set_slicing(slicing_of(engine_.tuning));
+  prices_.set_slicing(engine_.link ? overlapping(engine_.tuning) : slicing_of(engine_.tuning));
   if (engine_.near_link) prices_.set_near_link(*engine_.near_link);
   if (engine_.crossing) prices_.cross_hosts(*engine_.crossing);
+  if (!engine_.shared_places) return;
+  switch_prices_.emplace(engine_.shared_places->link);
+  switch_prices_->set_slicing(overlapping(engine_.tuning));
+  sharing_ = {engine_.shared_places->can, &*switch_prices_, engine_.shared_places->must};
 }
 
 EnginePlans& Planner::add(PlanEngine engine) {
@@ -113,6 +125,8 @@ select::Query EnginePlans::query_of(const Request& request, bool in_place) const
                   .frame_bytes = engine_.tuning.region_bytes};
   add_wire(request, query);
   if (!query.vectors) {
+    const bool may_share = engine_.shared_places && engine_.shared_places->may(request);
+    if (may_share) query.sharing = &sharing_;
     query.fits = [this, &request](const select::Candidate& candidate) {
       return fits_staged(candidate, request);
     };
@@ -332,7 +346,7 @@ Result<const Prepared*> EnginePlans::make(const Request& request, bool in_place,
   prepared->registered = reach.registered;
   plan::BindRequest wanted{request.count, request.type, folded_op(request)};
   wanted.far_slices = chosen.value().far_slices;
-  wanted.shares_places = engine_.shares_places && engine_.shares_places(request);
+  wanted.shares_places = chosen.value().shares;
   prepared->plan = bind(*match.value(), wanted);
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =

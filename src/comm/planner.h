@@ -28,6 +28,14 @@
 
 namespace tutti::comm {
 
+/// Shared places (plan/shared_places.h) of an engine that has moves for them. Equal on all ranks.
+struct SharedPlaces {
+  select::LinkModel link;                               // of the switch that folds
+  std::function<bool(const schedule::Algorithm&)> can;  // select::Sharing
+  std::function<bool(const Request&)> may;              // have them
+  bool must = false;                                    // select::Sharing
+};
+
 /// An engine as plans for it are made. `algorithms` outlive the planner.
 struct PlanEngine {
   plan::Engine engine = plan::Engine::kHost;  // that runs all lanes
@@ -46,10 +54,8 @@ struct PlanEngine {
   std::optional<select::LinkModel> near_link{};
   // Messages between hosts are those of devices, at such costs; none: they are the host's.
   std::optional<select::DeviceCosts> crossing{};
-  CallRecorder* calls = nullptr;  // makes the labels; may be null
-  // Whether the plan of a call is to have shared places (plan/shared_places.h), if it can. Empty:
-  // of none. Equal on all ranks.
-  std::function<bool(const Request&)> shares_places{};
+  CallRecorder* calls = nullptr;                // makes the labels; may be null
+  std::optional<SharedPlaces> shared_places{};  // none: no plan has any
   // Ranks of a host do their part in level calls (plan/level_calls.h), for which algorithms are
   // chosen; names say so.
   bool level_calls = false;
@@ -188,7 +194,9 @@ class EnginePlans {
   const CallOptions& call_options_;
   const PlanEngine engine_;
   const uint32_t model_version_;
-  mutable select::LevelPrices prices_;  // remembers what it counted
+  mutable select::LevelPrices prices_;                // remembers what it counted
+  std::optional<select::LevelPrices> switch_prices_;  // of shared places
+  select::Sharing sharing_;                           // by them
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.
   struct Variant {

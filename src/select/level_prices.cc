@@ -44,6 +44,7 @@ constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
 // host 64 MiB took 20 ms more in one or two slices than in those of 512 KiB.
 constexpr double kColdNsPerByte = 0.3;
 constexpr double kWorthwhile = 0.9;  // of a price
+constexpr double kUnhidden = 0.05;   // of hand-overs: sometimes both streams wait
 
 // The part of a slice's messages between two hosts that goes when the receiver has said that there
 // is room: for so much of a latency each slice waits beside those of its messages.
@@ -194,6 +195,7 @@ uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
 
 Price LevelPrices::price_of(const Usage& usage, double count_bytes,
                             std::span<const WirePrice> wires) const {
+  if (slicing_.overlaps) return {price_overlapping(usage, count_bytes, wires)};
   const uint64_t slices = slices_of(usage, count_bytes);
   if (!usage.lane_levels.empty() && slices > 1 && slicing_.memory_bytes > 0) {
     Price best{.ns = std::numeric_limits<double>::infinity()};
@@ -207,6 +209,24 @@ Price LevelPrices::price_of(const Usage& usage, double count_bytes,
   if (slices == 1 || slicing_.memory_bytes <= 0) return {ns};
   const Price longer = price_long(usage, count_bytes, slices, wires);
   return longer.ns < kWorthwhile * ns ? longer : Price{ns};
+}
+
+// Every slice has the hand-overs of a call of one slice.
+double LevelPrices::price_overlapping(const Usage& usage, double count_bytes,
+                                      std::span<const WirePrice> wires) const {
+  const double once = price_in_slices(usage, count_bytes, 1, wires);
+  double slices = staged_slices(usage, count_bytes);
+  if (slices > slicing_.most_short_slices) {
+    slices *= slicing_.frame_bytes / slicing_.spanning_frame_bytes;
+    slices = std::max(slicing_.most_short_slices, std::ceil(slices));
+  }
+  if (slices < 2) return once;
+  const LinkModel& link = levels_.back().link;
+  const schedule::LevelCost& cost = usage.levels.back().cost;
+  const double links = cost.bytes * (link.wire_ns_per_byte + link.moved_ns_per_byte) * count_bytes;
+  const double hand_overs = cost.depth * link.latency_ns + cost.messages * link.message_ns;
+  const double serial = once + (slices - 1) * hand_overs;
+  return std::max(links, serial / 2) + serial / slices + kUnhidden * slices * hand_overs;
 }
 
 // One lane. Of slices that cost not much more than the best the shortest are taken.

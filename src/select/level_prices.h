@@ -11,6 +11,9 @@
 // slices of different levels go on at the same time, and lanes between hosts have slices of their
 // own, as many as cost the least.
 //
+// Streams of devices do slices in turn: what is copied within devices is hidden behind links that
+// are busy, or the other way round, but for a slice at the begin or the end.
+//
 // A call waits for its busiest rank (busiest.h), whose levels take their turns: a level takes what
 // the rank's messages take, and no less than the link of its node that carries them: all that
 // leaves the node takes that link.
@@ -38,6 +41,11 @@ struct Slicing {
   double memory_bytes = 1e300;  // what long slices may take beside the buffers; 0: there are none
   uint32_t turns = 1;           // plan::Tuning::turns: so many slices wait at the same time
   bool lands = false;           // plan::Tuning::lands
+  // Of devices, whose streams do a call's slices in turn: copies within a device go on beside what
+  // crosses links. Calls of more than so many slices have the longer frames.
+  bool overlaps = false;
+  double most_short_slices = 1e300;
+  double spanning_frame_bytes = 1e300;
 };
 
 /// The price of one call.
@@ -122,6 +130,8 @@ class LevelPrices {
   WirePrice wire_of(const Usage& usage, size_t index, std::span<const WirePrice> wires) const;
   double price_in_slices(const Usage& usage, double count_bytes, uint64_t slices,
                          std::span<const WirePrice> wires) const;
+  double price_overlapping(const Usage& usage, double count_bytes,
+                           std::span<const WirePrice> wires) const;
   Price price_long(const Usage& usage, double count_bytes, uint64_t slices,
                    std::span<const WirePrice> wires) const;
   double kept_bytes(const Usage& usage) const;

@@ -25,18 +25,29 @@ LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd
           .work_ns_per_byte = costs.copy_ns_per_byte / cores};
 }
 
+namespace {
+
 // Received bytes cross, and all that a rank publishes is copied within its device.
-LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
+LinkModel stream_link_of(const DeviceCosts& costs, double across) {
   constexpr double kNsPerUs = 1e3, kNsPerByte = 1e-3;  // of 1 us, and of 1 us for 1e6 bytes
-  const double across = way == DeviceWay::kDirect ? costs.link_us_per_mb
-                        : way == DeviceWay::kBus  ? costs.bus_us_per_mb
-                                                  : costs.nodes_us_per_mb;
   const double host = costs.list_call_us + costs.group_call_us;
   const double device = costs.hand_over_us + costs.copy_us + costs.write_us;
   return {.latency_ns = std::max(host, device) * kNsPerUs,
           .message_ns = (costs.wait_us + costs.listed_copy_us) * kNsPerUs,
           .wire_ns_per_byte = std::max(0.0, across - costs.local_us_per_mb) * kNsPerByte,
           .moved_ns_per_byte = costs.local_us_per_mb * kNsPerByte};
+}
+
+}  // namespace
+
+LinkModel link_of(const DeviceCosts& costs, DeviceWay way) {
+  return stream_link_of(costs, way == DeviceWay::kDirect ? costs.link_us_per_mb
+                               : way == DeviceWay::kBus  ? costs.bus_us_per_mb
+                                                         : costs.nodes_us_per_mb);
+}
+
+LinkModel switch_link_of(const DeviceCosts& costs) {
+  return stream_link_of(costs, costs.multicast_us_per_mb);
 }
 
 // The sender's stream copies, writes, and is seen by the host at once, which looks; the receiver's

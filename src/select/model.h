@@ -52,9 +52,10 @@ struct DeviceCosts {
   double wait_us = 1.2, write_us = 1, copy_us = 3, kernel_us = 5, host_function_us = 10;
   double hand_over_us = 6;
   // us for 1e6 bytes: a copy within a device; over a direct link (NVLink), over the bus, and
-  // between NUMA nodes; a kernel of 16 blocks that reads another device.
+  // between NUMA nodes; a kernel of 16 blocks that reads another device; what crosses a link, one
+  // way, while the switch between devices folds and stores to all.
   double local_us_per_mb = 0.77, link_us_per_mb = 2.63, bus_us_per_mb = 20, nodes_us_per_mb = 28;
-  double fetch_us_per_mb = 3.45;
+  double fetch_us_per_mb = 3.45, multicast_us_per_mb = 3.24;
   // Of kernels that are a call by themselves: us until a peer has seen what one stores there, and
   // for 1e6 bytes of messages that a rank gets.
   double line_us = 1.5, line_us_per_mb = 8;
@@ -100,6 +101,8 @@ LinkModel link_of(const RankCosts& costs, const group::Reach& reach, const Crowd
 /// Between streams of devices of a host, each of which copies and folds by itself. A message is a
 /// wait, and a copy of a list or a source of a fold: the calls of the driver are for each step.
 LinkModel link_of(const DeviceCosts& costs, DeviceWay way);
+/// The same where the switch between them folds (plan/shared_places.h); by direct links alone.
+LinkModel switch_link_of(const DeviceCosts& costs);
 /// A link between hosts, whose messages are those of devices: at either end they cross a bounce
 /// buffer in memory of the host. Streams copy to it and from it over the bus, one slice while
 /// another is on the wire, and each end waits for the other one's word.

@@ -55,6 +55,7 @@ constexpr DeviceField kDevices[] = {{"own_call_us", &DeviceCosts::own_call_us},
                                     {"bus_us_per_mb", &DeviceCosts::bus_us_per_mb},
                                     {"nodes_us_per_mb", &DeviceCosts::nodes_us_per_mb},
                                     {"fetch_us_per_mb", &DeviceCosts::fetch_us_per_mb},
+                                    {"multicast_us_per_mb", &DeviceCosts::multicast_us_per_mb},
                                     {"line_us", &DeviceCosts::line_us},
                                     {"line_us_per_mb", &DeviceCosts::line_us_per_mb}};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tutti::select {
 namespace {
@@ -138,6 +139,15 @@ void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes)
   candidate.far_slices = best.far_slices;
 }
 
+void share_if_cheaper(Candidate& candidate, const Query& query, double bytes) {
+  if (query.sharing == nullptr || !query.sharing->can(*candidate.algorithm)) return;
+  const Usage& usage = query.prices->usage_of(*candidate.algorithm, candidate.parameters);
+  candidate.other_ns =
+      query.sharing->prices->price(shared_use(usage, candidate.parameters.ranks), bytes);
+  candidate.shares = query.sharing->must || candidate.other_ns < candidate.predicted_ns;
+  if (candidate.shares) std::swap(candidate.other_ns, candidate.predicted_ns);
+}
+
 }  // namespace
 
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
@@ -155,6 +165,7 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
       continue;
     }
     take_cheapest_lanes(candidate, query, bytes);
+    share_if_cheaper(candidate, query, bytes);
     const Usage& usage = query.prices->usage_of(algorithm, candidate.parameters);
     candidate.rejected = reject(usage.cost, query.limits);
     const bool shares = algorithm.lane_levels == nullptr;  // of the data are what lanes have
@@ -165,9 +176,11 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     }
     candidates.push_back(std::move(candidate));
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+  const bool must_share = query.sharing != nullptr && query.sharing->must;
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
     if (a.overflows != b.overflows) return b.overflows;
+    if (must_share && a.shares != b.shares) return a.shares;
     return a.predicted_ns < b.predicted_ns;
   });
   return candidates;

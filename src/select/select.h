@@ -15,6 +15,7 @@
 #include "src/base/status.h"
 #include "src/schedule/algorithm.h"
 #include "src/select/level_prices.h"
+#include "src/select/shared_use.h"
 
 namespace tutti::select {
 
@@ -37,6 +38,10 @@ struct Candidate {
   bool overflows = false;
   uint64_t far_slices = 0;  // Price
   bool encodes = false;
+  // Its plans have shared places (plan/shared_places.h). `other_ns`: the prediction of the other
+  // way, where it could go either way; else 0.
+  bool shares = false;
+  double other_ns = 0;
 };
 
 struct Query {
@@ -56,6 +61,9 @@ struct Query {
   // ways and takes the cheaper one, unless it must encode.
   std::vector<WirePrice> wires = {};
   bool must_encode = false;
+  // Where the call may have shared places; else null. A candidate whose plans can is priced both
+  // ways, too.
+  const Sharing* sharing = nullptr;
   Limits limits;
   // Whether its frames fit, exactly; equal on all ranks. It is asked of candidates that overflow,
   // and where nothing else may run. Empty: nobody knows.

@@ -44,6 +44,9 @@ class Counted(unittest.TestCase):
             kernels = run("--ranks", "8", "--counts", SOFTDEV_DEVICES="8", TUTTI_ENGINE="kernel",
                           TUTTI_MAILBOX_BYTES="8M").stdout.splitlines()
             told += [line for line in kernels if "one kernel that waits, " in line]
+            shared = run("--ranks", "8", "--counts", SOFTDEV_DEVICES="8", TUTTI_MULTICAST="always",
+                         SOFTDEV_MULTICAST="8").stdout.splitlines()
+            told += [line for line in shared if " by multicast)" in line]
             self.assertEqual(told, file.read().splitlines())
 
     def test_long_calls_are_few_slices(self):

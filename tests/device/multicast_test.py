@@ -2,7 +2,9 @@
 """Reductions that the switch between devices folds are right, eager, in graphs and behind a suspension, whatever
 the order is in which the switch adds; all ranks use it or none, with the reason; nothing that must not use it does."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,8 +78,31 @@ class Multicast(unittest.TestCase):
         self.right(reductions("4", TUTTI_MULTICAST="off"))
         self.right(reductions("4", TUTTI_MULTICAST=None, NCCL_NVLS_ENABLE="0"))
 
-    def test_among_few_ranks_it_is_not_taken_unasked(self):
-        self.right(reductions("3", TUTTI_MULTICAST="auto"))
+    def test_unasked_it_is_taken_where_the_model_says_that_it_takes_less(self):
+        for ranks in ("3", "8"):
+            self.right(reductions(ranks, TUTTI_MULTICAST="auto"))  # such short calls take less without
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model.json")
+            terms = [{"name": name, "value": value} for name, value in
+                     (("link_us_per_mb", 1e6), ("multicast_us_per_mb", 1), ("local_us_per_mb", 0.1))]
+            with open(model, "w", encoding="utf-8") as file:
+                json.dump({"tutti_model": 1, "devices": {"terms": terms}}, file)
+            self.right(reductions("3", "--multicast", "1", TUTTI_MULTICAST="auto", TUTTI_TUNING=model))
+            self.right(reductions("3", TUTTI_MULTICAST="off", TUTTI_TUNING=model))
+
+    def test_explain_says_both_prices(self):
+        done = run("counted", "8", "--counts", TUTTI_MULTICAST="auto", TUTTI_DEVICE_RING_BYTES=None,
+                   SOFTDEV_MEMORY_MB="16384")
+        self.right(done)
+        lines = {(line.split()[0], int(line.split()[1])): line for line in done.stdout.splitlines() if " bytes: " in line}
+        for size in (8 << 10, 1 << 30):
+            line = lines["all_reduce", size]
+            prices = re.search(r"; predicted (\d+) us by multicast, (\d+) us without", line)
+            self.assertIsNotNone(prices, line)
+            shares = " by multicast)" in line.split(";", maxsplit=1)[0]
+            self.assertEqual(shares, int(prices[1]) < int(prices[2]), line)
+            self.assertEqual(shares, size == 1 << 30)
+        self.assertNotIn("by multicast", lines["all_gather", 1 << 30])
 
     def test_in_graphs(self):
         self.right(run("captured_calls", "4", TUTTI_DEVICE_RING_BYTES="512K"))

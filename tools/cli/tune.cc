@@ -34,7 +34,8 @@ constexpr char kUsage[] =
     "(docs/tuning.md); with two devices or more, also what calls by NCCL take among all of them,\n"
     "where it is found (TUTTI_NCCL). Nothing else should use the devices meanwhile. Nobody asks "
     "whether they\n"
-    "are joined by NVLink: their copies count as a direct link's.\n";
+    "are joined by NVLink: their copies count as a direct link's. Kernels and multicast are not\n"
+    "measured: the model keeps an H100's numbers for them.\n";
 
 constexpr size_t kLong = size_t{32} << 20, kShort = 1024;
 constexpr size_t kWords = 8;  // of a group
