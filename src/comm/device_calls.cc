@@ -328,8 +328,7 @@ Result<exec::StreamedCall> DeviceCalls::call_of(const Request& request, bool in_
     streamed.where = where;
     return streamed;
   }
-  const Result<RegisteredCall> direct =
-      places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
+  const Result<RegisteredCall> direct = find_direct(request, in_place);
   const Result<const Prepared*> prepared =
       direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
                   : prepare(request, in_place, {});
@@ -485,6 +484,8 @@ std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
   const Result<RegisteredCall> direct =
       DevicePlaces::shape_of(request, in_place, plans_->ranks(), frame_bytes_ + 1);
   if (!direct.ok()) return staged + std::string(direct.status().message());
+  const Status why = objection_to_direct(request, direct.value().in_place);
+  if (!why.ok()) return staged + std::string(why.message());
   const Result<const Prepared*> prepared =
       prepare(request, direct.value().in_place, {direct.value().mode, false});
   if (!prepared.ok()) return "; in registered memory: " + std::string(prepared.status().message());

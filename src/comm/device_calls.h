@@ -10,11 +10,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "src/comm/call_recorder.h"
@@ -159,6 +161,9 @@ class DeviceCalls {
   std::optional<SharedPlaces> shared_places(const PlannerOptions& planning,
                                             const plan::Tuning& tuning) const;
   bool may_share_places(const Request& request) const;
+  Result<RegisteredCall> find_direct(const Request& request, bool in_place);
+  Status objection_to_direct(const Request& request, bool in_place);
+  Status weigh_direct(const Request& request, bool in_place) const;
   bool is_networked() const { return !numbers_.empty(); }
   Result<WholeCall> take_by_streams(const Request& request, bool in_place);
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
@@ -197,6 +202,10 @@ class DeviceCalls {
   int self_ = 0;
   EngineWish wish_ = EngineWish::kAuto;
   MulticastWish multicast_ = MulticastWish::kOff;
+  // Objections to reading the memory of peers, by collective, type, operation, count, and in place.
+  using DirectKey =
+      std::tuple<schedule::Collective, types::DataType, types::ReduceOp, uint64_t, bool>;
+  std::map<DirectKey, Status> direct_;
   std::function<void(const std::string&)> warn_;
   std::set<std::string> told_;  // why an engine that somebody wishes for ran no call
   select::DeviceWay way_ = select::DeviceWay::kDirect;

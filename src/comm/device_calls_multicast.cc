@@ -64,6 +64,41 @@ bool DeviceCalls::may_share_places(const Request& request) const {
   return rank_->shares(request.type, request.op);
 }
 
+// The ranks know the same of each other's registrations, so all of them read or none.
+Result<RegisteredCall> DeviceCalls::find_direct(const Request& request, bool in_place) {
+  Result<RegisteredCall> direct =
+      places_->find(request, in_place, self_, plans_->ranks(), frame_bytes_ + 1);
+  if (!direct.ok()) return direct;
+  const Status why = objection_to_direct(request, direct.value().in_place);
+  return why.ok() ? std::move(direct) : why;
+}
+
+Status DeviceCalls::objection_to_direct(const Request& request, bool in_place) {
+  if (multicast_ == MulticastWish::kOff || !rank_->shares().ok()) return {};
+  if (request.counts != nullptr || !may_share_places(request)) return {};
+  const DirectKey key{request.collective, request.type, request.op, request.count, in_place};
+  const auto found = direct_.find(key);
+  if (found != direct_.end()) return found->second;
+  constexpr size_t kMostKnown = 1 << 12;
+  if (direct_.size() >= kMostKnown) direct_.clear();
+  return direct_.emplace(key, weigh_direct(request, in_place)).first->second;
+}
+
+// Peers' memory is read once and nothing is copied, but links carry more.
+Status DeviceCalls::weigh_direct(const Request& request, bool in_place) const {
+  const std::vector<select::Candidate> candidates = plans_->candidates(request, in_place);
+  if (candidates.empty() || !candidates.front().shares) return {};
+  const double shared = candidates.front().predicted_ns;
+  if (multicast_ == MulticastWish::kAlways) {
+    return Status::unsupported("TUTTI_MULTICAST is always");
+  }
+  const Result<double> direct = plans_->predict_direct_ns(request, in_place);
+  if (!direct.ok() || direct.value() <= shared) return {};
+  return Status::unsupported("a switch folds it in " + in_us(shared) +
+                             " us, by the model, and reading the peers takes " +
+                             in_us(direct.value()));
+}
+
 void DeviceCalls::tell(Logger& log, const std::string& rank) const {
   if (rank_ == nullptr) return;
   if (!rank_->rings().empty()) log.info("{}: {}", rank, rank_->rings());

@@ -303,6 +303,19 @@ Result<double> EnginePlans::predict_ns(const Request& request, bool in_place) {
   return chosen.value().predicted_ns;
 }
 
+Result<double> EnginePlans::predict_direct_ns(const Request& request, bool in_place) const {
+  if (!engine_.link) return Status::internal_error("an engine without a link reads no devices");
+  select::Query query = query_of(request, in_place);
+  query.sharing = nullptr;
+  const Result<select::Candidate> chosen = choose(request, query);
+  if (!chosen.ok()) return chosen.status();
+  const schedule::Parameters& parameters = chosen.value().parameters;
+  const select::Usage usage =
+      select::direct_use(prices_.usage_of(*chosen.value().algorithm, parameters), parameters.ranks);
+  const double bytes = static_cast<double>(request.count) * types::size_of(request.type);
+  return select::LevelPrices(*engine_.link).price(usage, bytes);
+}
+
 double EnginePlans::predict_ns(size_t messages, uint64_t bytes) const {
   const schedule::Cost cost{.depth = 1,
                             .messages = static_cast<uint32_t>(messages),

@@ -116,6 +116,9 @@ class EnginePlans {
 
   /// How long the request should take by the costs that algorithms declare. No plan is made.
   Result<double> predict_ns(const Request& request, bool in_place);
+  /// The same in one slice, where ranks read each other's memory; of an engine with a link of its
+  /// own.
+  Result<double> predict_direct_ns(const Request& request, bool in_place) const;
   /// The same for messages of one rank to or from others, all at once.
   double predict_ns(size_t messages, uint64_t bytes) const;
 

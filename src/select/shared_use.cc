@@ -4,6 +4,14 @@
 
 namespace tutti::select {
 
+Usage direct_use(Usage usage, int ranks) {
+  schedule::LevelCost& cost = usage.levels.back().cost;
+  cost.moved = cost.bytes;
+  cost.messages += static_cast<uint32_t>(ranks - 1);
+  ++cost.depth;
+  return usage;
+}
+
 // Of `s` bytes on each of n devices, all n loads of a block read s bytes of each device, and bring
 // s / n to the one that folds; the store sends s / n of each, and brings s to each. All is copied
 // into the ring, and out of it.

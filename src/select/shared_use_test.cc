@@ -62,6 +62,19 @@ TEST(SharedUse, IsWhatTheSwitchCarriesAndTwoCopies) {
   EXPECT_EQ(shared.levels[0].cost.messages, apart.levels[0].cost.messages);
 }
 
+TEST(DirectUse, CopiesNothingAndWaitsOnceMore) {
+  LevelPrices prices(link_of(DeviceCosts(), DeviceWay::kDirect));
+  const auto* two_shot = registry::find(Collective::kAllReduce, "two_shot");
+  const Usage& staged = prices.usage_of(*two_shot, {.ranks = 8});
+  const Usage direct = direct_use(staged, 8);
+  EXPECT_DOUBLE_EQ(direct.levels[0].cost.bytes, 2 * 7.0 / 8);
+  EXPECT_DOUBLE_EQ(direct.levels[0].cost.moved, direct.levels[0].cost.bytes);
+  EXPECT_EQ(direct.levels[0].cost.depth, staged.levels[0].cost.depth + 1);
+  EXPECT_EQ(direct.levels[0].cost.messages, staged.levels[0].cost.messages + 7);
+  EXPECT_GT(prices.price(direct, 1000), prices.price(staged, 1000));
+  EXPECT_LT(prices.price(direct, 1000 * kMb), prices.price(staged, 1000 * kMb));
+}
+
 // By an H100's numbers: from five ranks on links carry less, and short calls copy too much.
 TEST(SharedUse, IsTakenWhereItIsPredictedToBeLess) {
   Choice choice(DeviceCosts(), false, in_two_streams());

@@ -94,7 +94,8 @@ class Multicast(unittest.TestCase):
         done = run("counted", "8", "--counts", TUTTI_MULTICAST="auto", TUTTI_DEVICE_RING_BYTES=None,
                    SOFTDEV_MEMORY_MB="16384")
         self.right(done)
-        lines = {(line.split()[0], int(line.split()[1])): line for line in done.stdout.splitlines() if " bytes: " in line}
+        told = [line for line in done.stdout.splitlines() if " bytes: " in line]
+        lines = {(line.split()[0], int(line.split()[1])): line for line in told}
         for size in (8 << 10, 1 << 30):
             line = lines["all_reduce", size]
             prices = re.search(r"; predicted (\d+) us by multicast, (\d+) us without", line)
@@ -102,7 +103,19 @@ class Multicast(unittest.TestCase):
             shares = " by multicast)" in line.split(";", maxsplit=1)[0]
             self.assertEqual(shares, int(prices[1]) < int(prices[2]), line)
             self.assertEqual(shares, size == 1 << 30)
+        self.assertRegex(lines["all_reduce", 1 << 30],
+                         r"; in registered memory staged as well, since a switch folds it in \d+ us, .* takes \d+;")
+        self.assertIn("; in registered memory direct, ", lines["all_reduce", 16 << 20])
         self.assertNotIn("by multicast", lines["all_gather", 1 << 30])
+
+    def test_registered_memory_is_read_unless_the_switch_takes_less(self):
+        for wish, reads in (("always", False), ("auto", True)):
+            done = run("direct_calls", "3", "--seed", "8", "--rounds", "60", "--captured", "1", TUTTI_MULTICAST=wish,
+                       TUTTI_LOG="info", TUTTI_DEVICE_RING_BYTES="128K")
+            self.right(done)
+            told = re.findall(r": (\w+) reads registered device memory", done.stdout + done.stderr)
+            self.assertIn("all_gather", told)
+            self.assertEqual("all_reduce" in told, reads)
 
     def test_in_graphs(self):
         self.right(run("captured_calls", "4", TUTTI_DEVICE_RING_BYTES="512K"))
