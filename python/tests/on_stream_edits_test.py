@@ -17,6 +17,7 @@ import unittest
 
 import place
 
+os.environ["TUTTI_DEVICE_RING_BYTES"] = "512K"  # frames are short, and rings of many epochs soon made
 place.find_software_device(devices=4)
 place.find()
 

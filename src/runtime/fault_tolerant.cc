@@ -45,7 +45,7 @@ bool is_integer(tuttiDataType_t type) {
   return !is_float && type != tuttiBool;
 }
 
-/// Multiplies by times / divisor, integers rounded toward zero.
+/// Multiplies halves by times / divisor; divides integers, rounded toward zero.
 void scale(void* values, int64_t count, tuttiDataType_t type, int64_t times, int64_t divisor) {
   switch (type) {
     case tuttiInt8:
@@ -64,14 +64,37 @@ void scale(void* values, int64_t count, tuttiDataType_t type, int64_t times, int
       return scale_all<int64_t>(values, count, 1, divisor);
     case tuttiUint64:
       return scale_all<uint64_t>(values, count, 1, divisor);
-    case tuttiFloat32:
-      return scale_all<float>(values, count, times, divisor);
-    case tuttiFloat64:
-      return scale_all<double>(values, count, times, divisor);
     default:
       return scale_halves(values, count, type, times, divisor);
   }
 }
+
+/// Where some members are not counted, its averages are sums of inputs that were divided before.
+bool is_scaled_before(tuttiDataType_t type) { return type == tuttiFloat32 || type == tuttiFloat64; }
+
+/// The sum of inputs, each divided by `divisor`.
+class DividedSum {
+ public:
+  DividedSum(tuttiComm_t comm, tuttiDataType_t type, int64_t divisor) : comm_(comm) {
+    double wide = 1 / static_cast<double>(divisor);
+    auto narrow = static_cast<float>(wide);
+    void* const factor = type == tuttiFloat64 ? static_cast<void*>(&wide) : &narrow;
+    result_ = tuttiRedOpCreatePreMulSum(&op_, factor, type, tuttiScalarHostImmediate, comm);
+  }
+  DividedSum(const DividedSum&) = delete;
+  DividedSum& operator=(const DividedSum&) = delete;
+  /// A call that uses it may be under way.
+  ~DividedSum() {
+    if (result_ == tuttiSuccess) tuttiRedOpDestroy(op_, comm_);
+  }
+  tuttiResult_t result() const { return result_; }
+  tuttiRedOp_t op() const { return op_; }
+
+ private:
+  const tuttiComm_t comm_;
+  tuttiRedOp_t op_ = tuttiSum;
+  tuttiResult_t result_ = tuttiSuccess;
+};
 
 bool all_counted(const std::vector<StepMember>& members) {
   return std::all_of(members.begin(), members.end(),
@@ -95,11 +118,6 @@ struct FaultTolerantAllReduce::KeptCall {
 
   int64_t bytes() const { return count * bytes_of(type); }
   bool in_place() const { return send == recv; }
-  /// The library divides by the number of all members; where some are not counted, sums of
-  /// integers are divided behind the commit, and averages of floats multiplied by what is missing.
-  tuttiRedOp_t op_for(bool all_counted) const {
-    return op == tuttiAvg && !all_counted && is_integer(type) ? tuttiSum : op;
-  }
 };
 
 FaultTolerantAllReduce::FaultTolerantAllReduce(tuttiComm_t comm, FaultTolerantSpec spec)
@@ -165,7 +183,21 @@ const void* FaultTolerantAllReduce::input_of(const KeptCall& call) const {
   return call.in_place() ? call.copy.get() : call.send;
 }
 
+// The library divides by the number of all members. Where some are not counted, wide floats are
+// divided before, sums of integers behind the commit, and averages of halves multiplied by what is
+// missing.
 void FaultTolerantAllReduce::begin(KeptCall& call) {
+  const bool is_plain = call.op != tuttiAvg || all_counted(group_.members());
+  if (is_plain) return begin(call, call.op);
+  if (!is_scaled_before(call.type)) {
+    return begin(call, is_integer(call.type) ? tuttiSum : tuttiAvg);
+  }
+  const DividedSum sum(group_.across(), call.type, group_.divisor());
+  if (sum.result() == tuttiSuccess) return begin(call, sum.op());
+  note_failure(call, sum.result(), "tuttiRedOpCreatePreMulSum");
+}
+
+void FaultTolerantAllReduce::begin(KeptCall& call, tuttiRedOp_t op) {
   const tuttiComm_t comm = group_.across();
   tuttiCall_t values = TUTTI_CALL_INITIALIZER;
   values.collective = tuttiCollAllReduce;
@@ -173,18 +205,22 @@ void FaultTolerantAllReduce::begin(KeptCall& call) {
   values.recv = call.recv;
   values.count = at(call.count);
   values.type = call.type;
-  values.op = call.op_for(all_counted(group_.members()));
+  values.op = op;
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.deterministic = spec_.deterministic ? 1 : 0;
   call.failed = false;
   const tuttiResult_t result =
       tuttiSubmit(&values, comm, memory_->stream(), &options, &call.request);
-  if (result == tuttiSuccess) return;
+  if (result != tuttiSuccess) note_failure(call, result, "all_reduce");
+}
+
+/// The loss of a member is the commit's affair.
+void FaultTolerantAllReduce::note_failure(KeptCall& call, tuttiResult_t result, const char* what) {
   call.request = nullptr;
   call.failed = true;
   if (is_loss(result)) return;
   --open_;
-  expect_success(result, comm, "all_reduce");
+  expect_success(result, group_.across(), what);
 }
 
 /// False if one of them failed because a member is lost.
@@ -223,7 +259,7 @@ StepReport FaultTolerantAllReduce::step_commit() {
   for (size_t i = 0; i < open_ && !all_counted(report.members); ++i) {
     const KeptCall& call = *calls_[i];
     const int64_t replicas = std::ssize(report.members) / spec_.group.shards;
-    if (call.op != tuttiAvg) continue;
+    if (call.op != tuttiAvg || is_scaled_before(call.type)) continue;
     memory_->change(call.recv, call.bytes(), [&](void* values, int64_t bytes) {
       scale(values, bytes / bytes_of(call.type), call.type, replicas, report.divisor);
     });

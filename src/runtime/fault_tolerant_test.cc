@@ -162,12 +162,18 @@ TEST(FaultTolerant, ANewcomerIsNotCountedUntilItHasCaughtUp) {
       if (step == 2) reduce.group().caught_up();
       if (step == 3) values.assign(3, 4);
       if (step == 3) integers.assign(3, 4);
+      std::vector<uint16_t> halves(3, bfloat(values[0]));
+      std::vector<double> doubles(3, values[0]);
       reduce.all_reduce(values.data(), values.data(), 3, tuttiFloat32, tuttiAvg);
       reduce.all_reduce(integers.data(), integers.data(), 3, tuttiInt32, tuttiAvg);
+      reduce.all_reduce(halves.data(), halves.data(), 3, tuttiBfloat16, tuttiAvg);
+      reduce.all_reduce(doubles.data(), doubles.data(), 3, tuttiFloat64, tuttiAvg);
       const StepReport report = reduce.step_commit();
       EXPECT_EQ(report.divisor, step < 3 ? 2 : 3);
       EXPECT_EQ(values, std::vector<float>(3, step < 3 ? 1.5f : 3.0f)) << step;
       EXPECT_EQ(integers, std::vector<int32_t>(3, step < 3 ? 1 : 3)) << step;
+      EXPECT_EQ(halves, std::vector<uint16_t>(3, bfloat(values[0]))) << step;
+      EXPECT_EQ(doubles, std::vector<double>(3, values[0])) << step;
     }
     EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
   });
@@ -183,13 +189,19 @@ TEST(FaultTolerant, ANewcomerIsNotCountedUntilItHasCaughtUp) {
       const int own = step < 3 ? rank + 1 : rank * 3 + 1;  // 1 and 2, then 1 and 4
       std::vector<float> values(3, static_cast<float>(own));
       std::vector<int32_t> integers(3, own);
+      std::vector<uint16_t> halves(3, bfloat(values[0]));
+      std::vector<double> doubles(3, values[0]);
       reduce.all_reduce(values.data(), values.data(), 3, tuttiFloat32, tuttiAvg);
       reduce.all_reduce(integers.data(), integers.data(), 3, tuttiInt32, tuttiAvg);
+      reduce.all_reduce(halves.data(), halves.data(), 3, tuttiBfloat16, tuttiAvg);
+      reduce.all_reduce(doubles.data(), doubles.data(), 3, tuttiFloat64, tuttiAvg);
       const StepReport report = reduce.step_commit();
       EXPECT_EQ(report.members.size(), 3u);
       EXPECT_EQ(report.divisor, step < 3 ? 2 : 3);
       EXPECT_EQ(values, std::vector<float>(3, step < 3 ? 1.5f : 3.0f)) << step;
       EXPECT_EQ(integers, std::vector<int32_t>(3, step < 3 ? 1 : 3)) << step;
+      EXPECT_EQ(halves, std::vector<uint16_t>(3, bfloat(values[0]))) << step;
+      EXPECT_EQ(doubles, std::vector<double>(3, values[0])) << step;
     }
   });
   newcomer.join();

@@ -21,10 +21,11 @@
 //           throws kInfeasible before it begins. A newcomer keeps zeros, as many as its longest
 //           call has.
 // Types:    sums: all that the library adds. Averages: integers, rounded toward zero, and floats of
-//           16 to 64 bits; while newcomers are not counted, of those the library's average is
-//           multiplied by what is missing, and rounded once more. The host does so: what lies in a
-//           device's memory crosses to it and back. To spare that, sum, and divide by the report's
-//           divisor where the gradients are used.
+//           16 to 64 bits. While newcomers are not counted, floats of 32 and 64 bits are divided by
+//           the divisor before they are added. The host divides sums of integers, and multiplies
+//           the library's averages of floats of 16 bits by what is missing, which rounds once more:
+//           these cross from a device's memory to it and back. To spare that, sum, and divide by
+//           the report's divisor where the gradients are used.
 // Joining:  a newcomer contributes zeros, whatever it passes, and gets all results; so it can apply
 //           them to a state that it still loads. It is not part of the divisor until it has caught
 //           up (StepGroup says how ranks join).
@@ -85,6 +86,8 @@ class TUTTI_RUNTIME_API FaultTolerantAllReduce {
   struct KeptCall;
 
   void begin(KeptCall& call);
+  void begin(KeptCall& call, tuttiRedOp_t op);
+  void note_failure(KeptCall& call, tuttiResult_t result, const char* what);
   bool wait_for_calls();
   void keep_input(KeptCall& call);
   const void* input_of(const KeptCall& call) const;
