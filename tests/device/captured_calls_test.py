@@ -3,6 +3,7 @@
 when a rank dies or aborts meanwhile, and behind the end of a communicator."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,11 @@ class CapturedCalls(unittest.TestCase):
         self.check("--fault", "late", "--ranks", 2)
 
     def test_a_graph_may_run_behind_its_communicators_end(self):
-        self.check("--fault", "early")
+        done = self.check("--fault", "early")
+        ranks = done.stdout.count("a graph ran behind its communicator's end")
+        late = re.findall(r"rank \d .* of epoch 0 of communicator \w{16}, which is over since it was (\w+):", done.stderr)
+        self.assertEqual(late, ["destroyed"] * ranks, done.stderr)
+        self.assertGreater(ranks, 1)
 
 
 if __name__ == "__main__":

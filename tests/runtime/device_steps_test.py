@@ -11,6 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from environment import clean_environment  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("TEST_BINARY_DIR", "build"))
+NCCL = {"TUTTI_ENGINE": "nccl", "TUTTI_NCCL": os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2")}
+BY_NCCL = ("--says", "on device memory: by NCCL")
 KERNEL = {"TUTTI_ENGINE": "kernel"}
 BY_KERNEL = ("--says", "on device memory: by one kernel that waits")
 
@@ -35,6 +37,12 @@ class DeviceSteps(unittest.TestCase):
     def test_by_kernels_that_wait(self):
         self.right(*BY_KERNEL, **KERNEL)
 
+    def test_by_nccl(self):
+        self.right(*BY_NCCL, **NCCL)
+
+    def test_with_slow_streams(self):
+        self.right(SOFTDEV_SKEW_US="300", SOFTDEV_CHANNELS="1")
+
     def test_through_the_host(self):
         self.right("--says", "by the host, since the engine", TUTTI_ENGINE="host")
 
@@ -44,6 +52,7 @@ class DeviceSteps(unittest.TestCase):
 
     def test_replicas_of_two_ranks(self):
         self.right("--ranks", "4", "--shards", "2")
+        self.right("--ranks", "4", "--shards", "2", "--dies", "committed")
 
     def test_among_two_hosts(self):
         self.right("--ranks", "4", "--hosts", "2", "--says", "messages between")
