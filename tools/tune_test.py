@@ -41,6 +41,19 @@ class Tune(unittest.TestCase):
             done = run("explain", "all_reduce", "-b", "8M", TUTTI_TUNING=path)
             self.assertIn("board.json", done.stdout + done.stderr)
 
+    def test_multicast_is_measured_where_all_devices_have_it(self):
+        for devices, having in (("3", "3"), ("3", "2"), ("1", "1")):
+            done = run("tune", "--repeats", "1", SOFTDEV_DEVICES=devices, SOFTDEV_MULTICAST=having)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            terms = {term["name"]: term["value"] for term in json.loads(done.stdout)["devices"]["terms"]}
+            if devices == having == "3":
+                self.assertGreater(terms["multicast_us_per_mb"], 0)
+                self.assertNotIn("multicast is not measured", done.stderr)
+                continue
+            self.assertNotIn("multicast_us_per_mb", terms)
+            self.assertRegex(done.stderr, "multicast is not measured, and keeps an H100's number: "
+                             ".*(has no multicast|one device)")
+
     def test_calls_by_nccl_are_measured_where_it_is(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "board.json")

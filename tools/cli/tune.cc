@@ -20,6 +20,7 @@
 #include "src/drivers/cuda/stream.h"
 #include "src/select/model_file.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/tune_multicast.h"
 #include "tools/cli/tune_nccl.h"
 
 namespace tutti::cli {
@@ -34,8 +35,9 @@ constexpr char kUsage[] =
     "(docs/tuning.md); with two devices or more, also what calls by NCCL take among all of them,\n"
     "where it is found (TUTTI_NCCL). Nothing else should use the devices meanwhile. Nobody asks "
     "whether they\n"
-    "are joined by NVLink: their copies count as a direct link's. Kernels and multicast are not\n"
-    "measured: the model keeps an H100's numbers for them.\n";
+    "are joined by NVLink: their copies count as a direct link's. Where all devices have "
+    "multicast,\n"
+    "it is measured, too. Other kernels keep an H100's numbers.\n";
 
 constexpr size_t kLong = size_t{32} << 20, kShort = 1024;
 constexpr size_t kWords = 8;  // of a group
@@ -241,6 +243,17 @@ std::string text_of(const std::string& name, const std::vector<Term>& terms,
   return text + (nccl.empty() ? "}\n" : "\n ]}\n");
 }
 
+/// Behind the others, where all devices have multicast; else the reason is said.
+void add_multicast(std::vector<Term>& terms, int repeats) {
+  const Result<double> us = measure_multicast(repeats);
+  if (us.ok()) {
+    terms.push_back({"multicast_us_per_mb", us.value(), "folds by the switch, by all devices"});
+    return;
+  }
+  std::fprintf(stderr, "tutti tune: multicast is not measured, and keeps an H100's number: %s\n",
+               std::string(us.status().message()).c_str());
+}
+
 /// Empty where it is not there, which is said.
 std::vector<select::VendorTimes> measured_nccl(int repeats) {
   const Result<Config> config = Config::from_environment(process_environment());
@@ -260,7 +273,8 @@ int tune(const std::string& out, int repeats) {
   }
   std::string name = must(DeviceFacts::read(cuda.value(), 0)).name;
   std::erase_if(name, [](char c) { return c == '"' || c == '\\'; });
-  const std::vector<Term> terms = Board(cuda.value(), repeats).measure();
+  std::vector<Term> terms = Board(cuda.value(), repeats).measure();
+  add_multicast(terms, repeats);
   const std::string text = text_of(name, terms, measured_nccl(repeats));
   std::FILE* const file = out.empty() ? stdout : std::fopen(out.c_str(), "w");
   if (file == nullptr || std::fputs(text.c_str(), file) < 0 ||
