@@ -40,9 +40,10 @@ set_target_properties(tutti_software_device PROPERTIES
 target_link_options(tutti_software_device PRIVATE LINKER:-z,nodelete)  # its threads never end
 list(APPEND TUTTI_UNDER_TEST tutti_software_device)
 
-# A libnccl.so.2 of the tests' own on the software device, likewise, and one that lacks a function.
+# A libnccl.so.2 of the tests' own on the software device, likewise, one that lacks
+# a function, and one that is older and keeps its memory.
 tutti_glob(TUTTI_SOFTWARE_NCCL FOLDERS tests/software_nccl/library MATCHING "\\.cc$")
-foreach(kind software_nccl lacking_nccl)
+foreach(kind software_nccl lacking_nccl older_nccl)
   add_library(tutti_${kind} SHARED ${TUTTI_SOFTWARE_NCCL})
   target_link_libraries(tutti_${kind} PRIVATE tutti_flags)
   # As NCCL, it calls its own functions through the table that the loader fills.
@@ -54,6 +55,7 @@ foreach(kind software_nccl lacking_nccl)
   list(APPEND TUTTI_UNDER_TEST tutti_${kind})
 endforeach()
 target_compile_definitions(tutti_lacking_nccl PRIVATE SOFTNCCL_LACKS_REDUCE_SCATTER)
+target_compile_definitions(tutti_older_nccl PRIVATE SOFTNCCL_LACKS_SUSPEND)
 
 # ---- programs -------------------------------------------------------------------------------
 

@@ -268,16 +268,21 @@ TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUn
  *          ends, and the group has no operations on the communicator.
  * Graphs:  those that hold calls of the communicator stay valid, since memory keeps its addresses.
  *          To launch one while it is suspended makes the device fault, as with NCCL.
- * Keeps:   windows, registrations, connections, and the memory of NCCL where that is the engine.
+ * NCCL:    where it is an engine its device memory goes, too, if the library of every rank has
+ *          ncclCommSuspend() (from 2.29.7 on); else it stays. One that fails at it on some rank
+ *          fails the communicator.
+ * Keeps:   windows, registrations, connections.
  *          Without a ring in device memory there is nothing to give back, and it succeeds. */
 TUTTI_API tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags);
 /* Takes the memory again, at the same addresses, after which every call is allowed. All ranks call
  * it (collective). tuttiSystemError on all ranks: some rank found too little memory, which the
- * message names; the communicator stays suspended, and may be resumed later. A communicator that is
- * not suspended is tuttiInvalidUsage. Groups: as tuttiCommSuspend(). */
+ * message names; the communicator stays suspended, and may be resumed later. Where NCCL fails
+ * though there is room, the communicator has failed. One that is not suspended is
+ * tuttiInvalidUsage. Groups: as tuttiCommSuspend(). */
 TUTTI_API tuttiResult_t tuttiCommResume(tuttiComm_t comm);
 /* *bytes becomes the device memory that tuttiCommSuspend() gives back on this rank, whether it has
- * or not; *suspended (which may be NULL) 1 if it has, else 0. */
+ * or not, with that of NCCL as far as it has said how much (it takes more when calls first need
+ * it); *suspended (which may be NULL) 1 if it has, else 0. */
 TUTTI_API tuttiResult_t tuttiCommGetDeviceMemory(tuttiComm_t comm, size_t* bytes, int* suspended);
 
 /* ---- The end of communicators ---- */

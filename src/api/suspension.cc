@@ -45,7 +45,9 @@ Status resume(const RegistrationCall& call) {
   const UseGuard use = guard_use(comm);
   if (Status status = check_suspended(comm); !status.ok()) return status;
   comm::Communicator& communicator = *comm->communicator;
-  if (Status status = communicator.streams().resume(); !status.ok()) return status;
+  if (Status status = communicator.streams().resume(patience_of(communicator)); !status.ok()) {
+    return status;
+  }
   Status entered = enter_state(comm, CommState::kSuspended, CommState::kAlive);
   if (entered.ok()) tell(*comm, communicator, "resumed");
   return entered;

@@ -132,6 +132,7 @@ exec::DeviceRankOptions DeviceStreams::rank_options(CallRecorder& recorder,
     calls->dump(failure_.check());
   };
   options.report = [this](const std::string& text) { failure_.report(text); };
+  options.inform = [this](const std::string& text) { options_.env->log->info("{}", text); };
   options.ran_late = [late = late_graphs()] { late->tell(); };
   options.slow_ns = options_.env->config->slow_ns;
   return options;

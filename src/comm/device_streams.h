@@ -122,7 +122,7 @@ class DeviceStreams {
   Status suspend(uint64_t patience_ns);
   /// Collective, behind suspend(). kSystemError, on all ranks: some rank found no memory; all are
   /// suspended as before.
-  Status resume();
+  Status resume(uint64_t patience_ns);
   /// Device memory that suspend() gives back, of this rank's.
   uint64_t device_bytes() const;
 

@@ -68,8 +68,9 @@ Status DeviceStreams::agree_or_undo(const Status& mine, Code of_others,
 Status DeviceStreams::suspend(uint64_t patience_ns) {
   Status status;
   if (has_ring()) {
-    status = agree_or_undo(calls_->rank().suspend(wait_until_over(patience_ns)), Code::kTimeout,
-                           [this] { return calls_->rank().resume(); });
+    exec::DeviceRank& rank = calls_->rank();
+    status = agree_or_undo(rank.suspend(wait_until_over(patience_ns), patience_ns), Code::kTimeout,
+                           [&] { return rank.resume(patience_ns); });
   }
   if (status.ok() && options_.place.context != nullptr) {
     announced_.clear();
@@ -78,10 +79,11 @@ Status DeviceStreams::suspend(uint64_t patience_ns) {
   return status;
 }
 
-Status DeviceStreams::resume() {
+Status DeviceStreams::resume(uint64_t patience_ns) {
   if (!has_ring()) return {};
-  return agree_or_undo(calls_->rank().resume(), Code::kSystemError,
-                       [this] { return calls_->rank().suspend({}); });
+  exec::DeviceRank& rank = calls_->rank();
+  return agree_or_undo(rank.resume(patience_ns), Code::kSystemError,
+                       [&] { return rank.suspend({}, patience_ns); });
 }
 
 uint64_t DeviceStreams::device_bytes() const {

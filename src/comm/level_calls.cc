@@ -144,7 +144,8 @@ std::string LevelCalls::explain(const Request& request, bool in_place) {
   const Result<const Prepared*> prepared = plans_->prepare(request, in_place, {});
   if (!prepared.ok()) return std::string(prepared.status().message());
   return "by " + parts_.library->name() + " within hosts and messages between them, " +
-         parts_.explain(prepared.value()->plan);
+         parts_.explain(prepared.value()->plan) + "; NCCL has " +
+         exec::text_of(parts_.library->memory());
 }
 
 std::string LevelCalls::explain(const Status& objection) const {

@@ -82,7 +82,7 @@ Result<WholeCall> VendorCalls::take(const Request& request, bool /*in_place*/) {
 }
 
 std::string VendorCalls::explain(const Request& /*request*/, bool /*in_place*/) {
-  return "by " + library_.name() +
+  return "by " + library_.name() + ", which has " + exec::text_of(library_.memory()) +
          ", behind a write of a counter; in graphs the same, behind a function of the host and "
          "three waits of all ranks for all ranks" +
          (library_.is_settled() ? ""

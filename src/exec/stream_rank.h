@@ -200,11 +200,12 @@ class DeviceRank {
   /// Collective. Gives the memory of the rings back and keeps its addresses, so that graphs name
   /// the same when it is there again: until resume() nothing of this rank may run. `over`: OK, or
   /// why calls of this rank may still run; then no rank does it, and all return an error. Other
-  /// errors have failed the communicator.
-  virtual Status suspend(const Status& over) = 0;
+  /// errors have failed the communicator. The vendor's library gives its memory back, too, where it
+  /// can on all ranks: it may take `patience_ns` for that.
+  virtual Status suspend(const Status& over, uint64_t patience_ns) = 0;
   /// Collective, behind suspend(). kSystemError, on all ranks: some rank found no memory; all are
-  /// suspended as before.
-  virtual Status resume() = 0;
+  /// suspended as before. Another error has failed the communicator.
+  virtual Status resume(uint64_t patience_ns) = 0;
   /// Device memory that suspend() gives back, of this rank's.
   virtual uint64_t device_bytes() const = 0;
   /// How much that call would put into a stream, or, `captured`, into a graph; `scales`: as a
@@ -276,6 +277,7 @@ struct DeviceRankOptions : DeviceGroup {
   std::function<Status()> failure;                 // of the communicator
   std::function<void(Status, Cause)> fail;         // the same from now on
   std::function<void(const std::string&)> report;  // to the log: a stream that waits for long
+  std::function<void(const std::string&)> inform;  // the log's reader of what is as it should be
   // A graph has run one of its calls behind its end. It outlives the rank.
   std::function<void()> ran_late;
   uint64_t slow_ns = kNoDeadline;       // after which `report` is told

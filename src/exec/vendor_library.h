@@ -5,6 +5,7 @@
 // Threads: one at a time, the caller of the rank's calls. Errors: as each function says.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "src/base/status.h"
@@ -20,6 +21,20 @@ struct VendorWish {
   bool shares_devices = false;
 };
 
+/// Device memory that the library has for its part of the communicator, on this rank's device.
+struct VendorMemory {
+  enum class CountedBy {
+    kNobody,
+    kDevice,   // by so much the device's free memory shrank while the part was made
+    kLibrary,  // the library says so
+  };
+  CountedBy counted_by = CountedBy::kNobody;
+  uint64_t bytes = 0;
+  uint64_t given_back = 0;  // of them: while the communicator is suspended
+};
+/// For people: words that follow "has".
+std::string text_of(const VendorMemory& memory);
+
 class VendorLibrary {
  public:
   virtual ~VendorLibrary() = default;
@@ -34,6 +49,9 @@ class VendorLibrary {
   /// Waits until all ranks have it, or one of them has not: then refusal() says so on all. All
   /// ranks call it before the same call. An error: the communicator has failed meanwhile.
   virtual Status settle() = 0;
+  /// As far as it is known: the library may take more when ranks first use it. While the
+  /// communicator is suspended, what it had before. Threads: any.
+  virtual VendorMemory memory() const = 0;
 };
 
 }  // namespace tutti::exec

@@ -16,6 +16,7 @@ import subprocess  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("TEST_BINARY_DIR", "build"))
 STAND_IN = os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2")
+OLDER = os.path.join(BUILD, "lib", "older_nccl", "libnccl.so.2")
 LACKING = os.path.join(BUILD, "lib", "lacking_nccl", "libnccl.so.2")
 DROP_IN = os.path.join(BUILD, "lib", "nccl", "libnccl.so.2")
 BY_NCCL = "all_reduce on device memory: by NCCL 2.28.9"
@@ -240,6 +241,76 @@ class BetweenHosts(unittest.TestCase):
                               SOFTNCCL_STUCK_AT="3", TUTTI_TIMEOUT="1")
         self.assertEqual(done.status, 1, done.all())
         self.assertIn("kernel given up", done.log)
+
+
+class Memory(unittest.TestCase):
+    """NCCL's device memory is counted, and given back with the communicator's own where the library of all ranks can."""
+
+    WHOLE = 64 << 20
+
+    def run_suspended(self, *arguments, **variables):
+        return Run("suspended", "--rounds", "2", *arguments,
+                   **{"TUTTI_DEVICE_RING_BYTES": "512K", "SOFTNCCL_MEMORY_KB": str(self.WHOLE >> 10), **variables})
+
+    def gives_back(self, *arguments, **variables):
+        done = self.run_suspended(*arguments, **variables)
+        self.assertEqual(done.status, 0, done.all())
+        self.assertNotIn("stray", done.log)
+        self.assertIn("kernel done", done.log)
+        return int(re.search(r"gives back (\d+)", done.out)[1]), done
+
+    def test_it_is_given_back_and_taken_again(self):
+        for ranks in (2, 3):
+            given, done = self.gives_back("--ranks", str(ranks))
+            self.assertGreater(given, self.WHOLE)
+            self.assertEqual((done.log.count("suspend"), done.log.count("resume")), (3 * ranks, 2 * ranks), done.log)
+
+    def test_with_slow_streams(self):
+        self.gives_back("--rounds", "1", SOFTDEV_SKEW_US="300")
+
+    def test_of_several_hosts(self):
+        given, done = self.gives_back("--ranks", "4", "--hosts", "2")
+        self.assertGreater(given, self.WHOLE)
+        self.assertEqual(done.log.count("suspend"), 3 * 4)
+
+    @unittest.skipUnless(os.path.exists(DROP_IN), "this build has no drop-in")
+    def test_where_the_drop_in_is_preloaded(self):
+        given, done = self.gives_back("--rounds", "1", LD_PRELOAD=DROP_IN)
+        self.assertGreater(given, self.WHOLE)
+        self.assertEqual(done.log.count("suspend"), 2 * 3)
+
+    def test_it_stays_where_the_library_of_some_rank_cannot(self):
+        for arguments, library in ((("--lacks", "1"), STAND_IN), ((), OLDER)):
+            given, done = self.gives_back(*arguments, TUTTI_NCCL=library, TUTTI_OLDER_NCCL=OLDER)
+            self.assertLess(given, self.WHOLE)
+            self.assertNotIn("suspend", done.log)
+
+    def test_a_communicator_that_is_still_being_made_is_waited_for(self):
+        given, done = self.gives_back("--ranks", "2", SOFTNCCL_RANK="1", SOFTNCCL_INIT_MS="1500")
+        self.assertGreater(given, self.WHOLE)
+
+    def test_without_room_for_it_all_stay_suspended(self):
+        done = self.run_suspended("--fault", "full", "--leaves", "24", SOFTDEV_MEMORY_MB="512")
+        self.assertEqual(done.status, 0, done.all())
+        self.assertEqual((done.log.count("suspend"), done.log.count("resume")), (3, 3), done.log)
+
+    def test_one_that_cannot_fails_the_communicator_on_all_ranks(self):
+        for variable, result in (("SUSPEND", "1"), ("RESUME", "1"), ("SUSPEND", "-1")):
+            with self.subTest(variable + result):
+                done = self.run_suspended("--fault", "broken", SOFTNCCL_RANK="1", TUTTI_TIMEOUT="8",
+                                          **{f"SOFTNCCL_{variable}_RESULT": result})
+                self.assertEqual(done.status, 0, done.all())
+                self.assertIn("aborted", done.log)
+
+    def test_texts_say_how_much_it_is(self):
+        whole = f"{self.WHOLE} bytes of device memory"
+        for library, text in ((STAND_IN, f"{whole}, of which it gives {self.WHOLE} back"),
+                              (OLDER, r"about \d+ bytes of device memory \(by which the free memory")):
+            done = Run("nccl_calls", "--rounds", "1", TUTTI_LOG="info", TUTTI_NCCL=library,
+                       SOFTNCCL_MEMORY_KB=str(self.WHOLE >> 10))
+            self.assertEqual(done.status, 0, done.all())
+            self.assertRegex(done.out, f"all_reduce on device memory: by NCCL 2.28.9 .*, which has {text}")
+            self.assertEqual(len(re.findall(f"part of NCCL 2.28.9 .* has {text}", done.err)), 3, done.err)
 
 
 class ByPrice(unittest.TestCase):

@@ -9,10 +9,17 @@
 //   --gives 0       there is no device memory to give back: the rings are pinned, or there are none
 //   --fault full    another one takes the memory meanwhile: resuming fails on all ranks, and later
 //                   succeeds
+//   --leaves MB     so much memory stays free then (default 0)
+//   --lacks R       this rank takes the library that TUTTI_OLDER_NCCL names
+//   --fault broken  suspending or resuming fails on all ranks, and all say that it is rank 1's
+//   NCCL,
+//                   or what they wait for
 //   --fault busy    a graph of rank 0 runs: nobody suspends
 //
-// Exit status: 0 right, 1 not, 2 the command line.
+// Rank 0 prints how much memory the communicator says that it gives back. Exit status: 0 right, 1
+// not, 2 the command line.
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,7 +33,7 @@ namespace {
 using testing_support::Member;
 
 struct Options {
-  int ranks = 3, hosts = 1, rounds = 3, gives = 1;
+  int ranks = 3, hosts = 1, rounds = 3, gives = 1, leaves = 0, lacks = -1;
 
   int host_of(int rank) const { return rank * hosts / ranks; }
   uint64_t ranks_beside(int rank) const {
@@ -50,11 +57,14 @@ class Rank {
     for (int kind = 0; kind < CallSpec::kKinds; ++kind) {
       for (const size_t count : kCounts) calls_.push_back(make(kind, count));
     }
+    put(calls_[0]);  // before captures: some engines want that
+    if (!stream_.synchronize().ok()) member_.fail("its stream failed");
     for (const PlacedCall& call : calls_) graphs_.push_back(capture(call));
   }
 
   void run() {
     run_all();
+    tell_memory();
     for (int round = 0; round < options_.rounds; ++round) {
       if (!suspend()) return;
       if (!did(tuttiCommResume(seat_.comm()), "tuttiCommResume") || !is_suspended(0)) return;
@@ -69,12 +79,7 @@ class Rank {
   void find_no_memory() {
     run_all();
     if (!suspend()) return;
-    std::vector<drivers::cuda::DeviceMemory> all;
-    for (size_t bytes = size_t{1} << 30; member_.rank() == 0 && bytes >= 1;) {
-      auto taken = drivers::cuda::DeviceMemory::allocate(client_.cuda(), seat_.device(), bytes);
-      if (taken.ok()) all.push_back(std::move(taken).value());
-      if (!taken.ok()) bytes = bytes > 1 ? bytes / 2 : 0;
-    }
+    std::vector<drivers::cuda::DeviceMemory> all = take_memory();
     member_.meet();
     const tuttiResult_t resumed = tuttiCommResume(seat_.comm());
     if (resumed != tuttiSystemError || !is_suspended(1)) {
@@ -87,6 +92,20 @@ class Rank {
     all.clear();
     member_.meet();
     if (did(tuttiCommResume(seat_.comm()), "tuttiCommResume")) run_all();
+  }
+
+  void be_broken() {
+    run_all();
+    tuttiResult_t result = tuttiCommSuspend(seat_.comm(), TUTTI_SUSPEND_MEMORY);
+    if (result == tuttiSuccess) result = tuttiCommResume(seat_.comm());
+    const std::string why = tuttiGetLastError(seat_.comm());
+    tuttiResult_t state = tuttiSuccess;
+    (void)tuttiCommGetAsyncError(seat_.comm(), &state);
+    if (result == tuttiSuccess || state == tuttiSuccess) member_.fail("it works");
+    const bool is_known = why.find("rank 1") != std::string::npos;
+    if (!is_known && why.find("waits for the other ranks in NCCL") == std::string::npos) {
+      member_.fail("whose is it? " + why);
+    }
   }
 
   void be_busy() {
@@ -107,6 +126,29 @@ class Rank {
   }
 
  private:
+  void tell_memory() {
+    size_t bytes = 0;
+    if (!did(tuttiCommGetDeviceMemory(seat_.comm(), &bytes, nullptr), "memory")) return;
+    if (member_.rank() == 0) std::printf("gives back %zu\n", bytes);
+    std::fflush(stdout);
+  }
+
+  /// On rank 0, all but what the options leave.
+  std::vector<drivers::cuda::DeviceMemory> take_memory() {
+    std::vector<drivers::cuda::DeviceMemory> all;
+    if (member_.rank() != 0) return all;
+    size_t unused = 0, whole = 0;
+    (void)client_.cuda().call.cuMemGetInfo(&unused, &whole);
+    const size_t left = static_cast<size_t>(options_.leaves) << 20;
+    for (size_t bytes = unused > left ? unused - left : 1; bytes >= 1;) {
+      auto taken = drivers::cuda::DeviceMemory::allocate(client_.cuda(), seat_.device(), bytes);
+      if (taken.ok()) all.push_back(std::move(taken).value());
+      if (taken.ok() && left > 0) break;
+      if (!taken.ok()) bytes = bytes > 1 ? bytes / 2 : 0;
+    }
+    return all;
+  }
+
   PlacedCall make(int kind, size_t count) {
     CallSpec spec;
     spec.kind = kind;
@@ -220,8 +262,10 @@ void run_rank(Member& member, const Options& options) {
     Rank rank(member, *seat, client.value(), options);
     if (options.fault == "full") rank.find_no_memory();
     if (options.fault == "busy") rank.be_busy();
+    if (options.fault == "broken") rank.be_broken();
     if (options.fault.empty()) return rank.run();
   }
+  if (options.fault == "broken") return;
   went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
 }
 
@@ -236,6 +280,8 @@ int main(int argc, char** argv) {
                      {"--hosts", into(options.hosts, 1, 8)},
                      {"--rounds", into(options.rounds, 1)},
                      {"--gives", into(options.gives, 0, 1)},
+                     {"--leaves", into(options.leaves, 0, 4096)},
+                     {"--lacks", into(options.lacks, -1, 15)},
                      {"--fault", into(options.fault)}})) {
     return 2;
   }
@@ -243,6 +289,10 @@ int main(int argc, char** argv) {
   for (int rank = 0; rank < options.ranks; ++rank) {
     const std::string host = "host-" + std::to_string(options.host_of(rank));
     shape.environment.push_back({{"TUTTI_HOST_ID", host}});
+    const char* const older = std::getenv("TUTTI_OLDER_NCCL");
+    if (rank == options.lacks && older != nullptr) {
+      shape.environment.back()["TUTTI_NCCL"] = older;
+    }
   }
   const TeamResult result = run_team(
       shape, [&](Member& member) { tutti::device_programs::run_rank(member, options); },

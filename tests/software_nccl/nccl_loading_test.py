@@ -70,6 +70,15 @@ class BesideTheDropIn(unittest.TestCase):
         self.assertIn("call of ncclGetVersion went to another library", astray.stderr)
         self.assertEqual(run(program, STAND_IN, "plain").returncode, 0)
 
+    def test_nor_do_those_about_its_memory(self):
+        program = os.path.join(BUILD, "bin", "tests", "nccl_names")
+        done = run(program, STAND_IN, "suspend", LD_PRELOAD=DROP_IN)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        astray = run(program, STAND_IN, "plain", "suspend", LD_PRELOAD=DROP_IN)
+        self.assertLess(astray.returncode, 0)
+        self.assertIn("call of ncclCommGetAsyncError went to another library", astray.stderr)
+        self.assertEqual(run(program, STAND_IN, "plain", "suspend").returncode, 0)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

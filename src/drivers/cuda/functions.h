@@ -81,6 +81,7 @@
   X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                  \
   X(cuMemImportFromShareableHandle, 10020,                                                       \
     (CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType))                           \
+  X(cuMemGetInfo, 3020, (size_t*, size_t*))                                                      \
   X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                            \
   X(cuMemFreeHost, 2000, (void*))                                                                \
   X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                          \

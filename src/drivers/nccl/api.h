@@ -32,6 +32,11 @@ inline constexpr int kTypesWithFp8 = 12;  // and those of 8 bits, from kFp8Versi
 inline constexpr int kNamedOps = 5;       // sum, product, greatest, least, average
 inline constexpr int kScalarIsOnDevice = 0, kScalarIsOnHost = 1;
 
+/// Facts about the device memory of a communicator.
+using NcclMemoryFact = int;
+inline constexpr int kBytesThatSuspendGivesBack = 0, kBytesOfAll = 3;
+inline constexpr int kSuspendMemory = 1;  // a flag
+
 inline constexpr int kUnsetInt = INT_MIN;
 inline constexpr unsigned kMagic = 0xcafebeef;
 

@@ -1,6 +1,8 @@
 // The functions of NCCL that Tutti calls, as tables: a new one is one row.
 #pragma once
 
+#include <cstdint>
+
 #include "src/drivers/nccl/api.h"
 
 /// X(name, parameters): all of them are there in every library that is taken. Streams are those of
@@ -26,10 +28,13 @@
   X(ncclRedOpDestroy, (NcclOp, NcclComm))
 
 /// X(name, result, parameters): may be missing, and are null then. ncclGetLastError gives text.
-#define TUTTI_NCCL_MORE_FUNCTIONS(X)               \
-  X(ncclGetErrorString, const char*, (NcclResult)) \
-  X(ncclGetLastError, const char*, (NcclComm))     \
-  X(ncclAlltoAll, NcclResult, (const void*, void*, size_t, NcclType, NcclComm, void*))
+#define TUTTI_NCCL_MORE_FUNCTIONS(X)                                                   \
+  X(ncclGetErrorString, const char*, (NcclResult))                                     \
+  X(ncclGetLastError, const char*, (NcclComm))                                         \
+  X(ncclAlltoAll, NcclResult, (const void*, void*, size_t, NcclType, NcclComm, void*)) \
+  X(ncclCommMemStats, NcclResult, (NcclComm, NcclMemoryFact, uint64_t*))               \
+  X(ncclCommSuspend, NcclResult, (NcclComm, int))                                      \
+  X(ncclCommResume, NcclResult, (NcclComm))
 
 namespace tutti::drivers::nccl::api {
 

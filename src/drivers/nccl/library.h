@@ -46,6 +46,10 @@ class Nccl {
   std::string name() const;
   /// The types that it knows are those whose number is below.
   int types() const { return version_ < kFp8Version ? kTypesOfAll : kTypesWithFp8; }
+  /// Whether its communicators can give their device memory back for a while.
+  bool suspends() const {
+    return call.ncclCommSuspend != nullptr && call.ncclCommResume != nullptr;
+  }
   /// Of a communicator that never blocks, with the fields that this version has.
   NcclConfig config() const;
 

@@ -58,9 +58,11 @@ class CudaDeviceRank final : public exec::DeviceRank {
     return calls_.declare(transfers);
   }
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes) override;
-  Status suspend(const Status& over) override;
-  Status resume() override;
-  uint64_t device_bytes() const override { return ring_->device_bytes(); }
+  Status suspend(const Status& over, uint64_t patience_ns) override;
+  Status resume(uint64_t patience_ns) override;
+  uint64_t device_bytes() const override {
+    return ring_->device_bytes() + vendor_->memory().given_back;
+  }
   exec::DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied,
                            bool captured) override;
   const Status& folds() const override { return folds_; }

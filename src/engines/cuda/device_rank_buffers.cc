@@ -90,7 +90,7 @@ Result<std::shared_ptr<const exec::PeerMemory>> CudaDeviceRank::share(std::byte*
   return CudaPeerMemory::share(cuda_, ring_->device(), options_, memory, bytes);
 }
 
-Status CudaDeviceRank::suspend(const Status& over) {
+Status CudaDeviceRank::suspend(const Status& over, uint64_t patience_ns) {
   const drivers::cuda::ContextScope scope(cuda_, context_);
   const auto texts = options_.exchange(outcome_text(over.ok() ? scope.status() : over));
   if (!texts.ok()) return texts.status();
@@ -98,13 +98,18 @@ Status CudaDeviceRank::suspend(const Status& over) {
   if (Status late = first_problem(texts.value(), options_); !late.ok()) {
     return Status(Code::kTimeout, std::string(late.message()));
   }
+  if (Status failed = vendor_->suspend(patience_ns); !failed.ok()) return failed;
   captured_->host_words().forget_begun();
   return ring_->release(options_);
 }
 
-Status CudaDeviceRank::resume() {
+Status CudaDeviceRank::resume(uint64_t patience_ns) {
   const drivers::cuda::ContextScope scope(cuda_, context_);  // without it the driver says so
-  return ring_->restore(options_);
+  if (Status lacks = ring_->restore(options_); !lacks.ok()) return lacks;
+  Status lacks = vendor_->find_room();
+  if (lacks.ok()) return vendor_->resume(patience_ns);
+  const Status released = ring_->release(options_);
+  return released.ok() ? lacks : released;
 }
 
 exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales, uint64_t first_copied,

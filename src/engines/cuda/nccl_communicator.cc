@@ -1,5 +1,6 @@
 #include "src/engines/cuda/nccl_communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -18,6 +19,12 @@ namespace {
 constexpr uint64_t kMostMakingNs = 120 * kNanosecondsPerSecond;
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+/// Of the current context's device; 0: it cannot be found out.
+uint64_t free_bytes(const drivers::cuda::Cuda& cuda) {
+  size_t unused = 0, all = 0;
+  return cuda.call.cuMemGetInfo(&unused, &all) == drivers::cuda::kSuccess ? unused : 0;
+}
 
 /// Runs it in a thread that nobody waits for, or here where there can be none.
 void run_apart(const char* name, const std::function<void()>& body) {
@@ -46,6 +53,7 @@ Status NcclCommunicator::try_to_make() {
   if (!scope.status().ok()) return scope.status();
   const drivers::cuda::UncapturedScope uncaptured(*parts_.cuda);
   drivers::nccl::NcclConfig config = nccl.config();
+  const uint64_t free_before = free_bytes(*parts_.cuda);
   NcclComm comm = nullptr;
   NcclResult result =
       nccl.call.ncclCommInitRankConfig(&comm, parts_.ranks, parts_.id, parts_.rank, &config);
@@ -58,6 +66,7 @@ Status NcclCommunicator::try_to_make() {
   if (result == drivers::nccl::kInProgress) {
     made = Status::unsupported("NCCL's communicator was not made within 120 s");
   }
+  if (made.ok()) measure(free_before);
   if (made.ok()) {
     const MutexLock lock(mutex_);
     if (!aborted_.load()) comm_ = comm;
@@ -96,6 +105,81 @@ Status NcclCommunicator::call(const char* function, const Put& put,
   }
   if (Status failed = failure(); !failed.ok()) return failed;
   return Status::remote_error("NCCL's communicator was ended while it connected");
+}
+
+// Other programs, and other threads of this one, take memory of the device as well.
+void NcclCommunicator::measure(uint64_t free_before) {
+  const uint64_t free_now = free_bytes(*parts_.cuda);
+  const MutexLock lock(memory_mutex_);
+  if (free_before == 0 || free_now == 0) return;
+  memory_.counted_by = exec::VendorMemory::CountedBy::kDevice;
+  memory_.bytes = free_before - std::min(free_before, free_now);
+}
+
+void NcclCommunicator::ask_for_memory() {
+  const auto ask = parts_.library->call.ncclCommMemStats;
+  if (comm_ == nullptr || suspended_ || ask == nullptr) return;
+  exec::VendorMemory found;
+  found.counted_by = exec::VendorMemory::CountedBy::kLibrary;
+  const auto knows = [&](drivers::nccl::NcclMemoryFact fact, uint64_t& bytes) {
+    return ask(comm_, fact, &bytes) == drivers::nccl::kSuccess;
+  };
+  if (!knows(drivers::nccl::kBytesOfAll, found.bytes)) return;
+  if (!knows(drivers::nccl::kBytesThatSuspendGivesBack, found.given_back)) return;
+  const MutexLock lock(memory_mutex_);
+  memory_ = found;
+}
+
+exec::VendorMemory NcclCommunicator::memory() {
+  if (mutex_.try_lock()) {
+    ask_for_memory();
+    mutex_.unlock();
+  }
+  const MutexLock lock(memory_mutex_);
+  return memory_;
+}
+
+// NCCL's function returns when all ranks are in it, so another thread is in there: this one can go
+// when the communicator fails, and abort() ends what the other waits for.
+Status NcclCommunicator::switch_memory(bool back, const std::function<Status()>& failure) {
+  struct Turn {
+    std::atomic<bool> over{false};
+    Status outcome;
+  };
+  const auto turn = std::make_shared<Turn>();
+  run_apart("tutti-nccl-mem", [self = shared_from_this(), turn, back] {
+    turn->outcome = self->try_to_switch(back);
+    turn->over.store(true, std::memory_order_release);
+  });
+  while (!turn->over.load(std::memory_order_acquire)) {
+    if (Status failed = failure(); !failed.ok()) return failed;
+    nap();
+  }
+  return turn->outcome;
+}
+
+Status NcclCommunicator::try_to_switch(bool back) {
+  const drivers::nccl::Nccl& nccl = *parts_.library;
+  const drivers::cuda::ContextScope scope(*parts_.cuda, parts_.context);
+  if (!scope.status().ok()) return scope.status();
+  const drivers::cuda::UncapturedScope uncaptured(*parts_.cuda);
+  NcclComm comm = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    ask_for_memory();
+    comm = comm_;
+  }
+  const Status ended = Status::remote_error("NCCL's communicator has ended meanwhile");
+  if (comm == nullptr) return ended;
+  NcclResult result = back ? nccl.call.ncclCommSuspend(comm, drivers::nccl::kSuspendMemory)
+                           : nccl.call.ncclCommResume(comm);
+  const MutexLock lock(mutex_);
+  if (comm_ == nullptr) return ended;
+  if (result == drivers::nccl::kInProgress) result = wait(comm, [] { return Status(); });
+  if (result == drivers::nccl::kInProgress) return ended;
+  Status done = nccl.check(result, back ? "ncclCommSuspend" : "ncclCommResume", comm);
+  if (done.ok()) suspended_ = back;
+  return done;
 }
 
 Status NcclCommunicator::look() {

@@ -18,6 +18,7 @@
 #include "src/base/status.h"
 #include "src/drivers/cuda/driver.h"
 #include "src/drivers/nccl/library.h"
+#include "src/exec/vendor_library.h"
 
 namespace tutti::engines::cuda {
 
@@ -47,6 +48,12 @@ class NcclCommunicator final : public std::enable_shared_from_this<NcclCommunica
   Status why() const;
   /// `function`: for messages. While NCCL is still at it, `failure` is asked whether to go on.
   Status call(const char* function, const Put& put, const std::function<Status()>& failure);
+  /// Gives its device memory back, or, not `back`, takes it again: on all ranks at once, which wait
+  /// for each other in NCCL. `failure` is asked whether to go on; behind an error NCCL's
+  /// communicator can only be aborted. The library can (Nccl::suspends).
+  Status switch_memory(bool back, const std::function<Status()>& failure);
+  /// As NCCL says, or as it was measured; of one that has given its memory back, what it had.
+  exec::VendorMemory memory();
   /// An error that NCCL has found out about; OK while another thread is in a call.
   Status look();
   /// Its kernels end, and it does. Returns at once.
@@ -56,6 +63,9 @@ class NcclCommunicator final : public std::enable_shared_from_this<NcclCommunica
 
  private:
   Status try_to_make();
+  Status try_to_switch(bool back);
+  void measure(uint64_t free_before);
+  void ask_for_memory() TUTTI_REQUIRES(mutex_);
   void end();
   drivers::nccl::NcclResult wait(drivers::nccl::NcclComm comm,
                                  const std::function<Status()>& failure) const;
@@ -64,6 +74,9 @@ class NcclCommunicator final : public std::enable_shared_from_this<NcclCommunica
   std::atomic<bool> aborted_{false}, ended_{false};
   mutable Mutex mutex_;
   drivers::nccl::NcclComm comm_ TUTTI_GUARDED_BY(mutex_) = nullptr;  // once it is made
+  bool suspended_ TUTTI_GUARDED_BY(mutex_) = false;
+  mutable Mutex memory_mutex_;
+  exec::VendorMemory memory_ TUTTI_GUARDED_BY(memory_mutex_);
   Status why_ TUTTI_GUARDED_BY(mutex_);
   std::atomic<uint64_t>* outcome_ TUTTI_GUARDED_BY(mutex_);
 };

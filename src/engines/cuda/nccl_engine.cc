@@ -27,27 +27,28 @@ constexpr int kSharingVersion = 23000;  // the first whose ranks may share a dev
 constexpr int kMajorThatFoldsBytes = 9;
 
 /// A rank tells the others the version of its library, the major number of its device, whether it
-/// was told that ranks share devices, and an id for all.
+/// was told that ranks share devices, whether the library gives memory back, and an id for all.
 struct NcclOffer {
   int version = 0, major = 0;
-  bool shares = false;
+  bool shares = false, suspends = false;
   drivers::nccl::NcclId id{};
 
   std::string text() const {
     const std::string bytes(id.bytes, sizeof id.bytes);
     return std::string(kOffers) + " " + std::to_string(version) + " " + std::to_string(major) +
-           (shares ? " 1 " : " 0 ") + to_hex(bytes);
+           (shares ? " 1" : " 0") + (suspends ? " 1 " : " 0 ") + to_hex(bytes);
   }
 
   static Result<NcclOffer> read(const std::string& text) {
     const std::vector<std::string_view> words = split(text, ' ');
-    constexpr size_t kWords = 5;
+    constexpr size_t kWords = 6;
     NcclOffer offer;
     if (words.size() == kWords && words[0] == kOffers) {
-      const std::optional<std::string> bytes = from_hex(words[4]);
+      const std::optional<std::string> bytes = from_hex(words[5]);
       offer.version = parse_integer<int>(words[1]).value_or(0);
       offer.major = parse_integer<int>(words[2]).value_or(0);
       offer.shares = words[3] == "1";
+      offer.suspends = words[4] == "1";
       if (bytes && bytes->size() == sizeof offer.id.bytes && offer.version > 0) {
         std::memcpy(offer.id.bytes, bytes->data(), bytes->size());
         return offer;
@@ -107,6 +108,7 @@ Status NcclEngine::prepare(drivers::cuda::CUcontext context) {
   Status status = found.ok() ? Status() : found.status();
   if (status.ok()) {
     mine.version = found.value().version();
+    mine.suspends = found.value().suspends();
     mine.shares = options_.vendor.shares_devices;
     drivers::cuda::CUdevice device = 0;
     status = cuda_.check(cuda_.call.cuCtxGetDevice(&device), "cuCtxGetDevice");
@@ -133,6 +135,7 @@ Status NcclEngine::prepare(drivers::cuda::CUcontext context) {
   powers_.folds_bytes = std::all_of(offers.begin(), offers.end(), [](const NcclOffer& one) {
     return one.major >= kMajorThatFoldsBytes;
   });
+  suspends_ = std::ranges::all_of(offers, &NcclOffer::suspends);
   NcclCommunicator::NcclSeat seat{.library = library_, .cuda = &cuda_, .context = context};
   seat.rank = rank_;
   seat.ranks = ranks_;
@@ -187,6 +190,9 @@ Status NcclEngine::settle() {
   refusal_ = find_failed();
   if (!refusal_.ok()) let_go();
   settled_ = true;
+  if (!refusal_.ok()) return {};
+  options_.inform(options_.name_of(rank_) + ": the communicator's part of " + name() + " has " +
+                  exec::text_of(memory()));
   return {};
 }
 

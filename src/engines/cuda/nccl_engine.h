@@ -47,6 +47,15 @@ class NcclEngine final : public streams::DeviceEngine,
   Status put_level(const LevelWork& work, drivers::cuda::CUstream stream) override;
   std::optional<EngineTrouble> look() override;
   void let_go() override;
+  /// Collective, when no kernel of the rank's is under way: NCCL's device memory is given back, if
+  /// the library of every rank can (of one that is still being made it is waited for). An error has
+  /// failed the communicator.
+  Status suspend(uint64_t patience_ns);
+  /// Collective, behind suspend(). kSystemError, on all ranks: too little memory is free on some
+  /// rank's device, which is current.
+  Status find_room() const;
+  /// Collective, behind that. An error has failed the communicator.
+  Status resume(uint64_t patience_ns);
   /// The rank is no more.
   void leave();
 
@@ -57,6 +66,7 @@ class NcclEngine final : public streams::DeviceEngine,
   }
   bool is_settled() const override { return settled_; }
   Status settle() override;
+  exec::VendorMemory memory() const override;
 
  private:
   NcclEngine(const drivers::cuda::Cuda& cuda, const exec::DeviceRankOptions& options,
@@ -69,6 +79,11 @@ class NcclEngine final : public streams::DeviceEngine,
   Status prepare(drivers::cuda::CUcontext context);
   Status put(const exec::StreamedCall& call);
   Status failure(const char* what, uint64_t deadline_ns) const;
+  Status switch_memory(bool back, uint64_t patience_ns);
+  /// Equal on all ranks, once it is settled.
+  bool gives_back() const {
+    return is_settled() && inner_ != nullptr && refusal_.ok() && suspends_;
+  }
   std::optional<size_t> find_unsettled() const;
   Status find_failed() const;
 
@@ -78,6 +93,7 @@ class NcclEngine final : public streams::DeviceEngine,
   const NcclWords words_;
   const drivers::nccl::Nccl* library_ = nullptr;
   NcclPowers powers_;
+  bool suspends_ = false;  // the library of every rank
   Status refusal_;
   std::atomic<bool> settled_{false};
   std::shared_ptr<NcclCommunicator> inner_;  // null: refused

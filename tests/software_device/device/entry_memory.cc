@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -125,6 +126,15 @@ size_t bytes_of(CUpointer_attribute attribute) {
 CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   return in_context_outside_captures(
       [&](Context& context) { return allocate(context, bytes, Kind::kDevice, address); });
+}
+
+// Of this process's memory: what others take of the same device is not known here.
+CUresult cuMemGetInfo(size_t* unused, size_t* all) {
+  return in_context([&](Context&) {
+    *all = static_cast<size_t>(settings().memory_mb) << 20;
+    *unused = *all - std::min(*all, used.load());
+    return kSuccess;
+  });
 }
 
 CUresult cuMemFree(CUdeviceptr address) {

@@ -23,10 +23,11 @@ struct Pair {
 };
 
 struct BoardLayout {
-  std::atomic<uint32_t> arrived;              // ranks
-  std::atomic<uint64_t> devices[kMostRanks];  // of each rank: a number that tells them apart
-  std::atomic<uint64_t> steps[kMostRanks];    // that each rank's kernels have made
-  Pair pairs[kMostRanks][kMostRanks];         // by sender, receiver
+  std::atomic<uint32_t> arrived;               // ranks
+  std::atomic<uint64_t> devices[kMostRanks];   // of each rank: a number that tells them apart
+  std::atomic<uint64_t> steps[kMostRanks];     // that each rank's kernels have made
+  std::atomic<uint64_t> switches[kMostRanks];  // how often each rank gave memory back or took it
+  Pair pairs[kMostRanks][kMostRanks];          // by sender, receiver
   char areas[kMostRanks][kAreaBytes];
 };
 

@@ -55,6 +55,10 @@ ncclResult_t launch(std::unique_ptr<Launch> launch);
 /// current.
 ncclResult_t load_kernels();
 
+/// Device memory of the communicator's, in the current context.
+ncclResult_t take_memory(ncclComm* comm);
+void give_memory_back(ncclComm* comm);
+
 }  // namespace softnccl
 
 struct ncclComm {
@@ -67,6 +71,8 @@ struct ncclComm {
   std::atomic<long> running{0};  // kernels that are not over
   std::atomic<bool> failed{false};
   long launched = 0;
+  uint64_t memory = 0;  // an address; 0: it has none
+  uint64_t switches = 0;
   uint64_t steps = 0;                                                          // of its kernels
   uint64_t sent[softnccl::kMostRanks] = {}, taken[softnccl::kMostRanks] = {};  // pieces
   std::vector<softnccl::Factor> factors;  // by operation, from ncclNumOps on

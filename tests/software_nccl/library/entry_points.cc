@@ -87,6 +87,7 @@ ncclResult_t add(Launch launch, ncclComm* comm, cudaStream_t stream) {
   const ncclResult_t asked = by_name("ncclCommGetAsyncError", &ncclCommGetAsyncError, comm, &state);
   if (asked != ncclSuccess) return asked;
   if (state != ncclSuccess) return refuse(ncclInvalidUsage, "the communicator is not ready");
+  if (comm->memory == 0) return refuse(ncclInvalidUsage, "the communicator has no memory");
   if (launch.kind != Kind::kTransfers && softnccl::bytes_of(launch.type) == 0) {
     return refuse(ncclInvalidArgument, "no such type");
   }
@@ -143,6 +144,38 @@ ncclResult_t check(const ncclConfig_t& config) {
   return fits ? ncclSuccess : refuse(ncclInvalidArgument, "a configuration of another version");
 }
 
+/// All ranks have come to their switch of this number. As in NCCL, it waits for them.
+bool meet_to_switch(ncclComm* comm) {
+  const uint64_t number = ++comm->switches;
+  comm->board->switches[comm->rank].store(number);
+  for (int rank = 0; rank < comm->ranks; ++rank) {
+    while (comm->board->switches[rank].load() < number) {
+      if (comm->aborted.load()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  return true;
+}
+
+/// Suspends, or resumes: `result` is what the rank that is meant says instead.
+template <class Switch>
+ncclResult_t switch_memory(ncclComm* comm, bool is_to_have, long result, Switch make) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = by_name("ncclCommGetAsyncError", &ncclCommGetAsyncError, comm, &state);
+  if (comm == nullptr || asked != ncclSuccess) return ncclInvalidArgument;
+  if (state != ncclSuccess || (comm->memory != 0) != is_to_have) {
+    return refuse(ncclInvalidUsage, "the communicator cannot do so now");
+  }
+  if (settings().is_about(comm->rank) && result != 0) {
+    while (result < 0 && !comm->aborted.load()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (result < 0) return ncclInternalError;
+    return refuse(static_cast<ncclResult_t>(result), "its memory stays where it is");
+  }
+  return meet_to_switch(comm) ? make() : ncclInternalError;
+}
+
 }  // namespace
 
 extern "C" {
@@ -188,6 +221,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
   comm->id = id.internal;
   comm->board = softnccl::open_board(id.internal, ranks);
   if (comm->board == nullptr) return refuse(ncclSystemError, "no shared memory");
+  if (const ncclResult_t taken = softnccl::take_memory(comm); taken != ncclSuccess) {
+    return refuse(taken, "no device memory");
+  }
   *out = comm;
   comm->making = std::thread(make, comm);
   if (!comm->blocking) return ncclInProgress;
@@ -197,6 +233,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   ++entered;
+  if (comm == nullptr) return ncclInvalidArgument;
   *result = comm->failed.load() ? ncclRemoteError : comm->state.load();
   return ncclSuccess;
 }
@@ -211,6 +248,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   ++entered;
   if (comm->making.joinable()) comm->making.join();
   while (comm->running.load() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  softnccl::give_memory_back(comm);
   softnccl::log("destroyed");
   return ncclSuccess;
 }
@@ -221,6 +259,34 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->aborted.store(true);
   return by_name("ncclCommDestroy", &ncclCommDestroy, comm);
 }
+
+#ifndef SOFTNCCL_LACKS_SUSPEND
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) {
+  ++entered;
+  softnccl::log("suspend");
+  if (flags != NCCL_SUSPEND_MEM) return refuse(ncclInvalidArgument, "no such flags");
+  return switch_memory(comm, true, settings().suspend_result, [comm] {
+    softnccl::give_memory_back(comm);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t ncclCommResume(ncclComm_t comm) {
+  ++entered;
+  softnccl::log("resume");
+  return switch_memory(comm, false, settings().resume_result,
+                       [comm] { return softnccl::take_memory(comm); });
+}
+
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
+  ++entered;
+  if (comm == nullptr || value == nullptr) return ncclInvalidArgument;
+  *value = static_cast<uint64_t>(settings().memory_kb) << 10;
+  if (stat == ncclStatGpuMemSuspended) *value = comm->memory == 0 ? 1 : 0;
+  if (stat == ncclStatGpuMemPersist) *value = 0;
+  return ncclSuccess;
+}
+#endif
 
 ncclResult_t ncclGroupStart() {
   ++entered;

@@ -201,6 +201,8 @@ class Running {
 struct Device {
   CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                      unsigned, CUstream, void**, void**) = nullptr;
+  CUresult (*allocate)(CUdeviceptr*, size_t) = nullptr;
+  CUresult (*release)(CUdeviceptr) = nullptr;
   Touch touch = nullptr;
   CUfunction function = nullptr;
 };
@@ -237,11 +239,26 @@ ncclResult_t load_kernels() {
   CUdriverProcAddressQueryResult found = kProcAddressNotFound;
   get("cuModuleLoadData", reinterpret_cast<void**>(&load), 2000, 0, &found);
   get("cuModuleGetFunction", reinterpret_cast<void**>(&find), 2000, 0, &found);
+  get("cuMemAlloc", reinterpret_cast<void**>(&device().allocate), 3020, 0, &found);
+  get("cuMemFree", reinterpret_cast<void**>(&device().release), 3020, 0, &found);
   get("cuLaunchKernel", reinterpret_cast<void**>(&device().launch), 4000, 0, &found);
   CUmodule module = nullptr;
   if (load(&module, "any") != kSuccess) return ncclUnhandledCudaError;
   const CUresult asked = find(&device().function, module, "softnccl_kernel");
   return asked == kSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t take_memory(ncclComm* comm) {
+  CUdeviceptr address = 0;
+  const auto bytes = static_cast<size_t>(settings().memory_kb) << 10;
+  if (device().allocate(&address, bytes) != kSuccess) return ncclUnhandledCudaError;
+  comm->memory = address;
+  return ncclSuccess;
+}
+
+void give_memory_back(ncclComm* comm) {
+  if (comm->memory != 0) (void)device().release(comm->memory);
+  comm->memory = 0;
 }
 
 // A graph may run it again, so it stays as long as its communicator. A captured one counts as

@@ -24,6 +24,9 @@ Settings read() {
   take("SOFTNCCL_STUCK_AT", read.stuck_at);
   take("SOFTNCCL_ASYNC_AT", read.async_at);
   take("SOFTNCCL_LOSE_AT", read.lose_at);
+  take("SOFTNCCL_MEMORY_KB", read.memory_kb);
+  take("SOFTNCCL_SUSPEND_RESULT", read.suspend_result);
+  take("SOFTNCCL_RESUME_RESULT", read.resume_result);
   if (const char* const file = std::getenv("SOFTNCCL_LOG"); file != nullptr) read.log = file;
   return read;
 }

@@ -17,6 +17,10 @@ struct Settings {
   long stuck_at = 0;       // SOFTNCCL_STUCK_AT: the kernel of this number, from 1, never begins
   long async_at = 0;       // SOFTNCCL_ASYNC_AT: this kernel ends with an error, and all others then
   long lose_at = 0;        // SOFTNCCL_LOSE_AT: this kernel ends without a result
+  long memory_kb = 4096;   // SOFTNCCL_MEMORY_KB: of a communicator, on its device
+  // SOFTNCCL_SUSPEND_RESULT: it gives no memory back, but this; 0: it does; -1: it never returns
+  long suspend_result = 0;
+  long resume_result = 0;  // SOFTNCCL_RESUME_RESULT: the same of taking it again
   std::string log;         // SOFTNCCL_LOG: a file that gets a line for each function
 
   bool is_about(int which) const { return rank < 0 || rank == which; }
