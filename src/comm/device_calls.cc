@@ -359,6 +359,7 @@ exec::StreamedCall DeviceCalls::streamed_call(const Request& request,
   streamed.engines_alone = engine == EngineWish::kCopyEngine;
   streamed.label = ready.label;
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
+  if (ready.plan == nullptr) streamed.parts = parts_of(request);
   return streamed;
 }
 

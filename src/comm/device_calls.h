@@ -166,6 +166,9 @@ class DeviceCalls {
   Status weigh_direct(const Request& request, bool in_place) const;
   bool is_networked() const { return !numbers_.empty(); }
   Result<WholeCall> take_by_streams(const Request& request, bool in_place);
+  /// Of the buffer whose counts all ranks know; empty: its parts are equal, or a rank knows its
+  /// own.
+  static std::vector<exec::BufferPart> parts_of(const Request& request);
   exec::StreamedCall streamed_call(const Request& request, const WholeCall& ready) const;
   std::string explain_network(const Request& request, bool in_place, EngineWish engine);
   std::string network_text(const plan::Plan& plan);

@@ -1,5 +1,5 @@
-// The part of DeviceCalls that deals with transfers: sends and receives, and the shares of
-// v-collectives whose counts are private.
+// The part of DeviceCalls that deals with transfers, which are sends and receives and the shares of
+// v-collectives whose counts are private; and with the parts of those whose counts are public.
 #include <algorithm>
 #include <utility>
 
@@ -60,6 +60,23 @@ std::vector<exec::Transfer> rooted_transfers_of(const Request& request, int rank
 }
 
 }  // namespace
+
+std::vector<exec::BufferPart> DeviceCalls::parts_of(const Request& request) {
+  if (request.counts == nullptr || has_private_counts(request)) return {};
+  const CountView& view = *request.counts;
+  const uint64_t* const counts = view.public_counts();
+  const uint64_t* const offsets =
+      view.send_counts == nullptr ? view.recv_offsets : view.send_offsets;
+  const uint64_t element = types::size_of(request.type);
+  std::vector<exec::BufferPart> parts;
+  uint64_t packed = 0;
+  for (uint32_t rank = 0; rank < view.ranks; ++rank) {
+    const uint64_t begin = offsets != nullptr ? offsets[rank] : packed;
+    parts.push_back({begin * element, counts[rank] * element});
+    packed += counts[rank];
+  }
+  return parts;
+}
 
 bool DeviceCalls::goes_by_transfers(const Request& request) const {
   if (has_private_counts(request)) return true;

@@ -67,10 +67,10 @@ Status LevelCalls::objection(const Request& request, EngineWish wish) {
   const bool by_price = wish == EngineWish::kAuto;
   if (!is_meant(wish) && !by_price) return Status::unsupported("the engine is another one");
   if (!parts_.refusal.ok()) return parts_.refusal;
+  if (request.counts != nullptr) return Status::unsupported("each rank has a count of its own");
   const bool deterministic = streams_.options_of(request.extras).deterministic;
   const Key key{request.collective, request.type, request.op,   request.count,
                 request.root,       by_price,     deterministic};
-  if (request.counts != nullptr) return decide(request, by_price);
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   constexpr size_t kMostKnown = 1 << 12;

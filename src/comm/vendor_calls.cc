@@ -46,6 +46,9 @@ Status VendorCalls::objection(const Request& request, EngineWish wish) {
   if (Status refused = library_.refusal(); !refused.ok()) return refused;
   Status objection = library_.objection(describe(request));
   if (!objection.ok() || !by_price) return objection;
+  if (request.counts != nullptr) {
+    return Status::unsupported("nobody measures it with a count for each rank");
+  }
   const Key key{request.collective, request.type, request.op, request.count, request.root};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;

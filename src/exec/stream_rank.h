@@ -100,6 +100,11 @@ struct FusedNeed {
   uint64_t place_bytes = 0;
 };
 
+/// Of a buffer with a part for each rank, in bytes.
+struct BufferPart {
+  uint64_t offset = 0, bytes = 0;
+};
+
 /// A call for a stream. `plan` need live only as long as the call of enqueue().
 struct StreamedCall {
   StreamPlace where;
@@ -110,6 +115,8 @@ struct StreamedCall {
   /// Of a scaled sum: what this rank brings is multiplied where it is read. Its memory, if it has
   /// some, is what the stream can read.
   std::optional<types::Scalar> factor{};
+  /// Of a call without a plan whose counts all ranks know: the parts of its larger buffer, by rank.
+  std::vector<BufferPart> parts{};
   /// Where the peers read of this rank, and it of them, without staging. That memory stays as long
   /// as the stream may read there.
   PeerBuffers inputs{}, outputs{};

@@ -9,7 +9,7 @@
 //   --ask E      the engine that the options of every call name, a number of tuttiEngine_t
 //   --leave 1    afterwards the last rank leaves the others, who call on without it
 //
-// Rank 0 prints what tuttiExplain says of two calls. Exit status: 0 right, 1 not, 2 the command
+// Rank 0 prints what tuttiExplain says of three calls. Exit status: 0 right, 1 not, 2 the command
 // line.
 #include <cstdio>
 #include <memory>
@@ -32,7 +32,7 @@ struct Options {
 
 constexpr CallSpec::Kind kKinds[] = {CallSpec::kAllReduce, CallSpec::kAllGather,
                                      CallSpec::kBroadcast, CallSpec::kReduceScatter,
-                                     CallSpec::kAllToAll};
+                                     CallSpec::kAllToAll,  CallSpec::kAllGatherV};
 constexpr size_t kCounts[] = {1, 3000, 40'000};  // words
 
 class Rank {
@@ -75,16 +75,18 @@ class Rank {
     for (const PlacedCall& call : calls_) {
       if (call.spec.comm == 0) run_once(call, [&] { put(call); });
     }
-    const std::unique_ptr<Graph> first = capture(calls_[1]), second = capture(calls_[10]);
+    const std::unique_ptr<Graph> first = capture(calls_[1]), second = capture(calls_[10]),
+                                 third = capture(calls_.back());
     for (int round = 0; round < options.rounds; ++round) {
       for (const PlacedCall& call : calls_) {
         run_once(call, [&] { put(call); });
         run_once(calls_[1], [&] { first->launch(stream_.get()); });
         run_once(calls_[10], [&] { second->launch(stream_.get()); });
+        run_once(calls_.back(), [&] { third->launch(stream_.get()); });
         if (early != nullptr) run_once(calls_[1], [&] { early->launch(stream_.get()); });
       }
     }
-    for (const char* const name : {"all_reduce", "all_to_all_v"}) explain(name);
+    for (const char* const name : {"all_reduce", "all_gather_v", "all_to_all_v"}) explain(name);
   }
 
   /// The communicator without its last rank.

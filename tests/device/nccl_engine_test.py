@@ -59,7 +59,17 @@ class Right(unittest.TestCase):
     def test_eager_calls_and_runs_of_graphs(self):
         for ranks in ("2", "3"):
             done = self.by_nccl("--ranks", ranks)
+            self.assertIn("all_gather_v on device memory: by NCCL 2.28.9", done.out)
             self.assertIn("all_to_all_v on device memory: by copy engines", done.out)
+
+    def test_calls_with_a_count_for_each_rank_are_groups_of_broadcasts_and_reduces(self):
+        for seed in ("3", "4"):
+            done = Run("direct_calls", "--ranks", "3", "--rounds", "40", "--seed", seed)
+            self.assertEqual(done.status, 0, done.all())
+            for call in (1, 2):  # reduces, broadcasts
+                self.assertIn(f"call {call}", done.log)
+            self.assertNotIn("each rank", done.err)
+            self.assertNotIn("kernel given up", done.log)
 
     def test_calls_of_two_communicators_take_turns(self):
         self.assertEqual(self.by_nccl("--comms", "2").log.count("init 0 of 3"), 2)
@@ -85,7 +95,8 @@ class Right(unittest.TestCase):
 
     def test_options_that_name_it(self):
         done = self.by_nccl("--rounds", "1", "--ask", NCCL)
-        self.assertIn("all_to_all_v on device memory: refused, since the options ask for another engine, but each rank",
+        self.assertIn("all_to_all_v on device memory: refused, since the options ask for another engine, but each rank "
+                      "knows its own counts only",
                       done.out)
 
     def test_ranks_that_share_a_device_where_nccl_was_told_so(self):

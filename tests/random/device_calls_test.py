@@ -4,11 +4,14 @@ most harm, several devices, few hardware queues, older drivers, and by the host 
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 PROGRAM = os.path.join(BUILD, "bin", "tests", "random_calls")
 DEVICE = os.path.join(BUILD, "lib", "software_device")
+
+NCCL = os.path.abspath(os.path.join(BUILD, "lib", "software_nccl", "libnccl.so.2"))
 
 
 def run(jobs, seed, calls=30, only=None, ranks=4, more=(), **variables):
@@ -42,6 +45,16 @@ class DeviceCalls(unittest.TestCase):
 
     def test_by_the_host_alone(self):
         self.check(2, 3, TUTTI_DEVICE_RING_BYTES="0")
+
+    def test_by_nccl(self):
+        with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
+            done = run(3, 7, ranks=4, calls=40, more=["--processes"], SOFTDEV_DEVICES="4", TUTTI_ENGINE="nccl",
+                       TUTTI_NCCL=NCCL, SOFTNCCL_LOG=log.name)
+            self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
+            words = log.read()
+        for call in range(6):  # of all kinds
+            self.assertIn(f" call {call}\n", words)
+        self.assertNotIn("given up", words)
 
     def test_with_a_driver_that_copies_one_by_one(self):
         self.check(2, 4, SOFTDEV_VERSION="12040")

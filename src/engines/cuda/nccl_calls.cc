@@ -1,6 +1,7 @@
 #include "src/engines/cuda/nccl_calls.h"
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "src/engines/cuda/nccl_scaled_sum.h"
@@ -23,7 +24,9 @@ struct NcclCall {
   const char* send = nullptr;
   char* recv = nullptr;
   size_t count = 0;
-  size_t part_bytes = 0;  // of `count` elements
+  size_t part_bytes = 0;                      // of `count` elements
+  size_t element = 0;                         // bytes of one
+  std::span<const exec::BufferPart> parts{};  // by rank, where each has a count of its own
   NcclType type = 0;
   NcclOp op = 0;
   int root = 0, rank = 0, ranks = 1;
@@ -56,7 +59,7 @@ NcclResult receive(const NcclFunctions& nccl, const NcclCall& c, char* data, int
   return nccl.ncclRecv(data, c.count, c.type, peer, c.comm, c.stream);
 }
 
-/// One group of messages, which ends whatever happened within. `put`: those with a peer.
+/// One group of calls, which ends whatever happened within. `put`: those of a peer, or with it.
 template <class Messages>
 NcclResult exchange(const NcclFunctions& nccl, const NcclCall& c, Messages put) {
   NcclResult first = nccl.ncclGroupStart();
@@ -95,10 +98,32 @@ NcclResult scatter(const NcclFunctions& nccl, const NcclCall& c) {
   });
 }
 
+/// A part that is empty is so on all ranks, and nobody puts it there.
+NcclResult all_gather_v(const NcclFunctions& nccl, const NcclCall& c) {
+  return exchange(nccl, c, [&](int root, size_t) {
+    const exec::BufferPart& part = c.parts[static_cast<size_t>(root)];
+    if (part.bytes == 0) return drivers::nccl::kSuccess;
+    return nccl.ncclBroadcast(c.send, c.recv + part.offset, part.bytes, c.type, root, c.comm,
+                              c.stream);
+  });
+}
+
+NcclResult reduce_scatter_v(const NcclFunctions& nccl, const NcclCall& c) {
+  return exchange(nccl, c, [&](int root, size_t) {
+    const exec::BufferPart& part = c.parts[static_cast<size_t>(root)];
+    if (part.bytes == 0) return drivers::nccl::kSuccess;
+    return nccl.ncclReduce(c.send + part.offset, c.recv, part.bytes / c.element, c.type, c.op, root,
+                           c.comm, c.stream);
+  });
+}
+
 /// By collective; null: NCCL has none.
 constexpr Put kPuts[schedule::kCollectives] = {all_reduce, reduce_scatter, all_gather,
                                                broadcast,  reduce,         gather,
                                                scatter,    all_to_all,     nullptr};
+/// The same with a count for each rank; null: each rank knows its own counts only.
+constexpr Put kVectorPuts[schedule::kCollectives] = {
+    nullptr, reduce_scatter_v, all_gather_v, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 static_assert(static_cast<int>(Collective::kBarrier) == schedule::kCollectives - 1);
 
 bool is_of_a_byte(DataType type) { return types::is_float(type) && types::size_of(type) == 1; }
@@ -110,7 +135,10 @@ Status object_to_nccl(const diagnosis::DescribedCall& call, const NcclPowers& po
   if (kPuts[static_cast<size_t>(call.collective)] == nullptr) {
     return Status::unsupported("NCCL has no " + name);
   }
-  if (call.has_counts) return Status::unsupported("each rank has a count of its own");
+  if (call.has_counts && kVectorPuts[static_cast<size_t>(call.collective)] == nullptr) {
+    return Status::unsupported(
+        "each rank knows its own counts only, which pairs of ranks compare as their streams move");
+  }
   if (call.collective == Collective::kAllToAll && call.in_place) {
     return Status::unsupported("NCCL has no " + name + " in place");
   }
@@ -138,6 +166,8 @@ NcclResult put_by_nccl(const NcclFunctions& functions, const exec::StreamedCall&
   put.send = static_cast<const char*>(call.call.send);
   put.recv = static_cast<char*>(call.call.recv);
   put.part_bytes = what.count * element;
+  put.element = element;
+  put.parts = call.parts;
   put.count = reduces ? what.count : put.part_bytes;
   put.type = static_cast<NcclType>(reduces ? what.type : DataType::kUint8);
   put.op = static_cast<NcclOp>(what.op);
@@ -146,7 +176,8 @@ NcclResult put_by_nccl(const NcclFunctions& functions, const exec::StreamedCall&
   put.ranks = ranks;
   put.comm = comm;
   put.stream = call.where.stream;
-  const Put function = kPuts[static_cast<size_t>(what.collective)];
+  const auto& functions_of = what.has_counts ? kVectorPuts : kPuts;
+  const Put function = functions_of[static_cast<size_t>(what.collective)];
   if (!call.factor) return function(functions, put);
   const NcclScaledSum scaled(functions, *call.factor, put.type, comm);
   put.op = scaled.op();

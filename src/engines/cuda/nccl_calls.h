@@ -1,8 +1,9 @@
 // Calls of ours in NCCL's words: which of them NCCL has, and what puts one into a stream.
 //
 // Collectives that NCCL has no function for, or not in all versions, are groups of its sends and
-// receives. Types that are only moved are bytes. Threads: pure. Errors: kUnsupported, with the
-// reason; of calls NCCL's results.
+// receives; those with a count for each rank, which all ranks know, of its broadcasts or reduces.
+// Types that are only moved are bytes. Threads: pure. Errors: kUnsupported, with the reason; of
+// calls NCCL's results.
 #pragma once
 
 #include "src/base/status.h"
