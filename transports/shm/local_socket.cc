@@ -104,6 +104,7 @@ Result<KeptFd> dial_locally(const std::string& name, const WaitLimit& wait_limit
   if (!fd.ok()) return fd;
   while (connect(fd.value().get(), address.get(), address.bytes) < 0) {
     // EAGAIN: the queue of the listener is full, and there is nothing to poll for.
+    if (errno == ECONNREFUSED) return Status::remote_error("the peer listens no more");
     if (errno != EAGAIN && errno != EINTR) return errno_status("connect");
     if (wait_limit.over()) return wait_limit.reason("the peer's queue of connections stayed full");
     wait_limit.pause(kPauseNs);
@@ -124,8 +125,13 @@ Status check_user(int socket) {
 
 namespace {
 
+Status closed_by_peer() { return Status::remote_error("the peer closed the connection"); }
+
+bool is_closed(int error) { return error == ECONNRESET || error == EPIPE; }
+
 // The kernel refuses credentials of a user that has no number in the process's user namespace.
 Status error_of_send() {
+  if (is_closed(errno)) return closed_by_peer();
   const bool is_unmapped = errno == EINVAL;
   Status status = errno_status("sendmsg");
   if (!is_unmapped) return status;
@@ -176,8 +182,8 @@ Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
     if (count > 0) {
       take_attachments(message, received);
       bytes = bytes.subspan(static_cast<size_t>(count));
-    } else if (count == 0 || errno == ECONNRESET) {
-      return Status::remote_error("the peer closed the connection");
+    } else if (count == 0 || is_closed(errno)) {
+      return closed_by_peer();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!wait_ready(socket, POLLIN, wait_limit)) {
         return wait_limit.reason("the deadline passed while waiting for the peer's memory");

@@ -2,7 +2,8 @@
 // is left behind by kill -9. Anybody on the host may connect; the peer's user is checked, then the
 // handshake.
 //
-// Errors:  Status with errno's text; the caller adds who was meant.
+// Errors:  kRemoteError where the peer has ended or given up; else Status with errno's text. The
+//          caller adds who was meant.
 // Threads: no state.
 // Units:   deadlines of CLOCK_MONOTONIC.
 #pragma once
