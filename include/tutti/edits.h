@@ -35,19 +35,22 @@
  * Fences:   rings and counters of an epoch lie in memory that no later epoch uses, so a removed
  *           member that lives, stopped or not, changes no byte of it. Over other hosts its
  *           connections are closed. On one host it begins no access to windows any more. But before
- *           it is removed this rank waits for one that is in the middle of one, and for each one
- *           if this rank has registered memory, until it has ended its communicator or its process;
- *           or it is killed (kill_removed). An edit that ends at its deadline names it, and leaves
- *           all as it was. Threads of this process are not fenced. It cannot be kept from reading
- *           the buffers of calls that it had begun.
+ *           it is removed this rank waits for one that is in the middle of one, or has graphs that
+ *           put into this rank's part in device memory, and for each one if this rank has
+ *           registered memory, until it has ended its communicator or its process, or destroyed
+ *           those graphs; or it is killed (kill_removed). Behind the end of its communicator it
+ *           must launch none of them. An edit that ends at its deadline names it, and leaves all as
+ *           it was. Threads of this process are not fenced. It cannot be kept from reading the
+ *           buffers of calls that it had begun.
  * Devices:  a rank stays at its device; a newcomer has the one that is current in its thread, as
  *           with every call that makes a communicator. Behind an edit, calls on CUDA streams go as
  *           those of a new communicator of the same ranks would, on the same streams as before.
  *           An edit waits until this rank's streams are past its calls and runs of graphs, within
  *           its time limit; a failure, a revoke or `abort` lets them go. A graph that was captured
- *           before does nothing in later epochs but come to its end, and keeps their rings' memory:
- *           destroy it, and capture the calls anew. If rings cannot be made, the edit succeeds,
- *           the log says why on every rank, and calls go by the host until the next edit.
+ *           before does nothing in later epochs but come to its end, of which the log warns once,
+ *           and keeps their rings' memory: destroy it, and capture the calls anew. If rings cannot
+ *           be made, the edit succeeds, the log says why on every rank, and calls go by the host
+ *           until the next edit.
  * Threads:  as for all calls on a communicator: one at a time. */
 #ifndef TUTTI_EDITS_H_
 #define TUTTI_EDITS_H_
