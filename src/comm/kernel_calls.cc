@@ -111,7 +111,8 @@ std::string KernelCalls::explain(const Request& request, bool in_place) {
 }
 
 // By what is equal on all ranks: a plan of this rank's names algorithm and bytes of a place. Of a
-// reduce the root alone folds, so what folding forbids is asked of all ranks' plans.
+// reduce the root alone folds, and has the scratch memory, so what these forbid is asked of all
+// ranks' plans.
 Status KernelCalls::decide(const Request& request, EngineWish wish) {
   const Result<const Prepared*> prepared = prepare(request, false);
   if (!prepared.ok()) return prepared.status();
@@ -122,7 +123,7 @@ Status KernelCalls::decide(const Request& request, EngineWish wish) {
   if (algorithm == algorithms_.end()) return Status::unsupported("it has several lanes");
   const bool rooted = schedule::traits_of(request.collective).rooted();
   const bool deterministic = plans_->options_of(request.extras).deterministic;
-  const Result<exec::FusedNeed> need =
+  const Result<NeedOfAll> need =
       need_of(*algorithm, rooted ? request.root : 0,
               deterministic ? schedule::Fold::kTree : schedule::Fold::kList);
   if (!need.ok()) return need.status();
@@ -135,7 +136,9 @@ Status KernelCalls::decide(const Request& request, EngineWish wish) {
     return Status::unsupported("it needs mailboxes of " + std::to_string(bytes) +
                                " bytes, which have " + std::to_string(rank_.mailbox_bytes()));
   }
-  if (plan.scratch_bytes > rank_.ring_shape().scratch_bytes) {
+  const plan::BindRequest bound{request.count, request.type};
+  const plan::Plan hungriest = plan::bind(*need.value().hungriest, bound, kernel_tuning());
+  if (hungriest.scratch_bytes > rank_.ring_shape().scratch_bytes) {
     return Status::unsupported("it needs more scratch memory than there is");
   }
   return wish == EngineWish::kKernel ? Status() : compare_prices(request);
@@ -159,18 +162,21 @@ Status KernelCalls::compare_prices(const Request& request) {
                              in_us(theirs.value()));
 }
 
-Result<exec::FusedNeed> KernelCalls::need_of(const schedule::Algorithm& algorithm, int root,
-                                             schedule::Fold fold) {
+Result<KernelCalls::NeedOfAll> KernelCalls::need_of(const schedule::Algorithm& algorithm, int root,
+                                                    schedule::Fold fold) {
   const std::tuple key{
       std::string(schedule::name_of(algorithm.collective)) + "/" + std::string(algorithm.name),
       root, fold};
   const auto found = needs_.find(key);
   if (found != needs_.end()) return found->second;
-  Result<exec::FusedNeed> need = need_placed(algorithm, root, fold, false);
+  Result<NeedOfAll> need = need_placed(algorithm, root, fold, false);
   if (need.ok() && algorithm.in_place) {
-    const Result<exec::FusedNeed> other = need_placed(algorithm, root, fold, true);
+    const Result<NeedOfAll> other = need_placed(algorithm, root, fold, true);
     if (other.ok()) {
       need.value().places = std::max(need.value().places, other.value().places);
+      if (other.value().scratch_bytes > need.value().scratch_bytes) {
+        need.value().hungriest = other.value().hungriest;
+      }
     } else {
       need = other.status();
     }
@@ -179,8 +185,9 @@ Result<exec::FusedNeed> KernelCalls::need_of(const schedule::Algorithm& algorith
 }
 
 // Any count that gives every rank a share says the same.
-Result<exec::FusedNeed> KernelCalls::need_placed(const schedule::Algorithm& algorithm, int root,
-                                                 schedule::Fold fold, bool in_place) const {
+Result<KernelCalls::NeedOfAll> KernelCalls::need_placed(const schedule::Algorithm& algorithm,
+                                                        int root, schedule::Fold fold,
+                                                        bool in_place) const {
   constexpr uint64_t kElements = 64;
   const int ranks = planning_.group->ranks();
   plan::MatchRequest wanted;
@@ -190,7 +197,7 @@ Result<exec::FusedNeed> KernelCalls::need_placed(const schedule::Algorithm& algo
   wanted.in_place = wanted.hazards_in_place = in_place;
   const auto host = plan::HostMatch::make(wanted);
   if (!host.ok()) return host.status();
-  exec::FusedNeed most;
+  NeedOfAll most;
   for (int rank = 0; rank < ranks; ++rank) {
     const Result<plan::Match> match = host.value()->of(rank);
     if (!match.ok()) return match.status();
@@ -205,7 +212,9 @@ Result<exec::FusedNeed> KernelCalls::need_placed(const schedule::Algorithm& algo
     const Result<exec::FusedNeed> need = rank_.need_fused(plan, rank, buffers);
     if (!need.ok()) return need.status();
     most.places = std::max(most.places, need.value().places);
-    most.place_bytes = std::max(most.place_bytes, need.value().place_bytes);
+    if (most.hungriest != nullptr && plan.scratch_bytes <= most.scratch_bytes) continue;
+    most.scratch_bytes = plan.scratch_bytes;
+    most.hungriest = std::make_shared<const plan::Match>(match.value());
   }
   return most;
 }

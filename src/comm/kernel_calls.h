@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -59,12 +60,18 @@ class KernelCalls final : public WholeCalls {
   Result<const Prepared*> prepare(const Request& request, bool in_place) {
     return plans_->prepare(request, in_place, {});
   }
+  /// An algorithm needs at most this on any rank.
+  struct NeedOfAll {
+    uint32_t places = 0;                           // of a mailbox
+    uint64_t scratch_bytes = 0;                    // in the same example of all ranks
+    std::shared_ptr<const plan::Match> hungriest;  // of the rank that needs the most scratch memory
+  };
+
   Status decide(const Request& request, EngineWish wish);
   Status compare_prices(const Request& request);
-  Result<exec::FusedNeed> need_of(const schedule::Algorithm& algorithm, int root,
-                                  schedule::Fold fold);
-  Result<exec::FusedNeed> need_placed(const schedule::Algorithm& algorithm, int root,
-                                      schedule::Fold fold, bool in_place) const;
+  Result<NeedOfAll> need_of(const schedule::Algorithm& algorithm, int root, schedule::Fold fold);
+  Result<NeedOfAll> need_placed(const schedule::Algorithm& algorithm, int root, schedule::Fold fold,
+                                bool in_place) const;
 
   const exec::DeviceRank& rank_;
   const PlannerOptions& planning_;
@@ -74,7 +81,7 @@ class KernelCalls final : public WholeCalls {
   double call_ns_ = 0;                           // of a call, but for its messages
   std::map<Key, Status> known_;
   // By algorithm, root, and how it folds.
-  std::map<std::tuple<std::string, int, schedule::Fold>, Result<exec::FusedNeed>> needs_;
+  std::map<std::tuple<std::string, int, schedule::Fold>, Result<NeedOfAll>> needs_;
 };
 
 }  // namespace tutti::comm

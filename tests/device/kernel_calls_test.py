@@ -120,6 +120,13 @@ class WhichCalls(unittest.TestCase):
         said = self.explained(SOFTDEV_MPS="1", SOFTDEV_MULTIPROCESSORS="5")
         self.assertIn("holds 20 thread blocks at once", said)
 
+    def test_all_ranks_choose_alike_where_the_root_alone_needs_scratch_memory(self):
+        """A reduce of this job, of 735 KiB of 16 bits, among three."""
+        done = run("random_calls", "--seed", "25", "--calls", "40", "--ranks", "4", "--no-large", "--devices",
+                   "--processes", "--calls-before", "0", "--job", "0", TUTTI_ENGINE="auto", SOFTDEV_DEVICES="4",
+                   SOFTDEV_MEMORY_MB="16384")
+        self.assertEqual(done.returncode, 0, done.stdout[:4000])
+
     def test_never_where_it_was_forbidden(self):
         said = self.explained(SOFTDEV_DEVICES="3", TUTTI_MAILBOX_BYTES="0")
         self.assertIn("since TUTTI_MAILBOX_BYTES is 0", said)
