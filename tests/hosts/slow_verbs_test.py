@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import pathlib
 import re
 import sys
 import unittest
@@ -11,6 +12,7 @@ import slow_vm_test as vm
 
 JOB = vm.HERE / "rdma_job.py"
 TESTS = vm.BUILD / "bin" / "tests" / "tests_test"
+DRIVER = pathlib.Path("/etc/libibverbs.d/rxe.driver")  # of Soft-RoCE cards
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter",
                "all_to_all", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "sendrecv")
 # Emulated cards are slow, and those of Linux 6.1 spoil some connections when they repeat early.
@@ -84,6 +86,8 @@ def why_not():
         return f"{TESTS} is not built"
     # The machine has this host's files, so its libraries are these.
     missing = load_error("libibverbs.so.1")
+    if not missing and not DRIVER.exists():
+        missing = f"no {DRIVER}"
     return f"{missing} (Debian: libibverbs1 and ibverbs-providers)" if missing else ""
 
 
