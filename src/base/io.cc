@@ -14,16 +14,13 @@
 
 #include "src/base/clock.h"
 #include "src/base/descriptors.h"
+#include "src/base/hung_up.h"
 #include "src/base/wait_limit.h"
 
 namespace tutti {
 namespace {
 
 bool would_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
-bool hung_up(int error) { return error == ECONNRESET || error == EPIPE; }
-
-Status closed_by_peer() { return Status::remote_error("the peer closed the connection"); }
 
 Status late(const WaitLimit& wait_limit, const char* what) {
   return wait_limit.reason(std::string("the deadline passed while ") + what);

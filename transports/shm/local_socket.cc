@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/hung_up.h"
 #include "src/base/words.h"
 
 namespace tutti::transports::shm {
@@ -125,13 +126,9 @@ Status check_user(int socket) {
 
 namespace {
 
-Status closed_by_peer() { return Status::remote_error("the peer closed the connection"); }
-
-bool is_closed(int error) { return error == ECONNRESET || error == EPIPE; }
-
 // The kernel refuses credentials of a user that has no number in the process's user namespace.
 Status error_of_send() {
-  if (is_closed(errno)) return closed_by_peer();
+  if (hung_up(errno)) return closed_by_peer();
   const bool is_unmapped = errno == EINVAL;
   Status status = errno_status("sendmsg");
   if (!is_unmapped) return status;
@@ -182,7 +179,7 @@ Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
     if (count > 0) {
       take_attachments(message, received);
       bytes = bytes.subspan(static_cast<size_t>(count));
-    } else if (count == 0 || is_closed(errno)) {
+    } else if (count == 0 || hung_up(errno)) {
       return closed_by_peer();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!wait_ready(socket, POLLIN, wait_limit)) {

@@ -76,8 +76,8 @@ class Shm final : public transport::Transport {
     std::string text = "rank " + std::to_string(member_.rank) + " has no shared memory with rank " +
                        std::to_string(peer) + " (process " + std::to_string(card.process) +
                        " on host " + card.host_id + "): " + std::string(reason.message());
-    const bool is_here = reason.code() == Code::kSystemError || reason.code() == Code::kTimeout;
-    if (is_here || reason.code() == Code::kRemoteError) {
+    const Code code = reason.code();
+    if (code == Code::kSystemError || code == Code::kTimeout || code == Code::kRemoteError) {
       text +=
           "; check that this process still runs, or set TUTTI_TRANSPORTS=tcp to go without "
           "shared memory";

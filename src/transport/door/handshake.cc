@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/hung_up.h"
 #include "src/base/io.h"
 #include "src/base/little.h"
 
@@ -156,10 +157,7 @@ Status send_now(int fd, std::span<const uint8_t> bytes) {
 
 /// The error of recv() in words; an end of file is a peer that hung up, as a reset is.
 Status lost(ssize_t count) {
-  if (count == 0 || errno == ECONNRESET || errno == EPIPE) {
-    return Status::remote_error("the peer closed the connection");
-  }
-  return errno_status("recv");
+  return count == 0 || hung_up(errno) ? closed_by_peer() : errno_status("recv");
 }
 
 }  // namespace
