@@ -16,8 +16,6 @@
 //                   deadline names it
 //
 // A line for each rank says what it did. Exit status: 0 right, 1 not, 2 the command line.
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -303,8 +301,7 @@ void Rank::kill_one() {
   while (error == tuttiSuccess) {
     if (dies && now_ns() > end_ns) {
       killed_ns.store(now_ns());
-      member_.board().slots[member_.rank()].state.store(testing_support::RankState::kDone);
-      raise(SIGKILL);
+      member_.die();
     }
     graph->launch(stream(0));
     ++replays_;

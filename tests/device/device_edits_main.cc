@@ -16,9 +16,6 @@
 //               busy    a graph of rank 0 waits for its peers: the edit ends in vain
 //
 // Exit status: 0 right, 1 not, 2 the command line.
-#include <signal.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <memory>
 #include <numeric>
@@ -140,7 +137,7 @@ class Rank {
     constexpr int kCalls = 5;
     run_all();
     for (int number = 0;; ++number) {
-      if (member_.rank() == kVictim && number == kCalls) die();
+      if (member_.rank() == kVictim && number == kCalls) member_.die();
       const PlacedCall& call = calls_[static_cast<size_t>(number) % calls_.size()];
       tuttiResult_t result = put_call(call.spec, call.at(), comm(), on_stream());
       if (number == kCalls + 20 && !stream_.synchronize().ok()) return wrong("its stream failed");
@@ -152,7 +149,7 @@ class Rank {
     if (has_second && member_.rank() == kSecond) {
       killer = std::thread([this] {
         sleep_ns(now_ns() % kMostOfEditNs);
-        die();
+        member_.die();
       });
     }
     tuttiEdit_t edit = TUTTI_EDIT_INITIALIZER;
@@ -324,13 +321,6 @@ class Rank {
     tuttiEdit_t edit = TUTTI_EDIT_INITIALIZER;
     edit.newcomers = 1;
     return change(edit);
-  }
-
-  [[noreturn]] void die() {
-    // The team would take a rank that is not done for a failed one.
-    member_.board().slots[member_.rank()].state.store(testing_support::RankState::kDone);
-    kill(getpid(), SIGKILL);
-    for (;;) sleep_ns(kMsNs);
   }
 
   void end() { went(member_, tuttiCommDestroy(seat_.give_comm()), nullptr, "tuttiCommDestroy"); }

@@ -11,9 +11,6 @@
 //   --says TEXT that tuttiExplain must say of a short all_reduce in the first step and the last one
 //
 // Exit status: 0 right, 1 not, 2 the command line.
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -33,7 +30,6 @@ namespace {
 
 using namespace runtime;
 using testing_support::Member;
-using testing_support::sleep_ns;
 
 constexpr int64_t kDiesIn = 4, kComeBehind = 6, kCatchesUpIn = 9, kLastStep = 13;
 constexpr uint64_t kMinuteNs = 60'000'000'000;
@@ -100,10 +96,7 @@ class Trainer {
 
   void die_if(bool now) {
     if (!now || step_ != kDiesIn || member_.rank() != options_.victim() || joins()) return;
-    // The team would take a rank that is not done for a failed one.
-    member_.board().slots[member_.rank()].state.store(testing_support::RankState::kDone);
-    kill(getpid(), SIGKILL);
-    for (;;) sleep_ns(kMinuteNs);
+    member_.die();
   }
 
   bool at(StepInstant instant) {

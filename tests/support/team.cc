@@ -94,7 +94,7 @@ void kill_all(std::vector<Child>& children) {
   }
 }
 
-/// A rank that is done before its process is killed was to be killed.
+/// Member::die().
 bool was_to_die(const TeamShape& shape, const Board& board, int process) {
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     const bool is_there = shape.process_of[static_cast<size_t>(rank)] == process;
@@ -231,6 +231,12 @@ bool Member::meet() {
     sleep_ns(kPollNs / 10);
   }
   return true;
+}
+
+void Member::die() {
+  board_.slots[rank_].state.store(RankState::kDone);
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
 }
 
 bool Member::take_id(tuttiUniqueId& id) {

@@ -58,6 +58,9 @@ class Member {
   void fail(const std::string& message);
   /// Waits, sleeping, until every rank has called it the same number of times; false if one failed.
   bool meet();
+  /// Kills this process, of one rank, as the test has it: the team takes that for no failure, and
+  /// its report names the signal.
+  [[noreturn]] void die();
   /// The job's id, made by rank 0; false after a failure, which has been reported.
   bool take_id(tuttiUniqueId& id);
 
@@ -109,9 +112,8 @@ using StepName = std::function<std::string(uint64_t step)>;
 
 /// Runs the body for every rank. A rank that has not finished after `limit_ns` is reported with the
 /// name of its step, and every process is killed. That happens sooner behind a failure, and behind
-/// a process that died, unless its ranks were done before: one that is to be killed says it is
-/// done, and the report names its signal. A failure while the machine stood still for
-/// seconds says nothing (metronome.h), so the team runs again, a few times.
+/// a process that died, unless its ranks were done before (Member::die). A failure while the
+/// machine stood still for seconds says nothing (metronome.h), so the team runs again, a few times.
 TeamResult run_team(const TeamShape& shape, const Body& body, const StepName& name,
                     uint64_t limit_ns);
 
